@@ -1,11 +1,12 @@
-//! Definitions of agents: what the files of several dialects say, and which of several with one name holds.
+//! Definitions of agents: reads the files of several dialects, and decides which of several agents with one name
+//! applies.
 //!
-//! Owns how a Markdown file with YAML front matter becomes an [`AgentConfig`], what the tool names of other programs
-//! mean, and the order of precedence. Reads no file. How agents are run is `core`'s.
+//! Owns the reading of Markdown files with YAML front matter into [`AgentConfig`]s, the meanings of other programs'
+//! tool names, and the order of sources. Reads no file. `core` runs the agents.
 //!
-//! **User over built-in over workspace**: a repository, or an agent that edits one, adds agents, and redefines none.
+//! **User over builtin over workspace**: a repository, or an agent that edits one, can add agents and redefine none.
 //!
-//! **What is not understood never widens a tool set**: a name that stands for nothing is left out and told.
+//! **An unknown name never widens a tool set**: it is left out and reported.
 
 mod aliases;
 mod delegation;
@@ -34,27 +35,25 @@ pub const DELEGATE: &str = "delegate_task";
 /// The tool that runs commands.
 pub const TERMINAL: &str = "run_in_terminal";
 
-/// The tools with which agents start and steer others. No sub-agent has them: there is no recursion.
+/// The tools for starting and steering other agents. No sub-agent has them, so there is no recursion.
 pub const ORCHESTRATION: [&str; 4] = [DELEGATE, team::CREATE, team::SEND, team::DELETE];
 
-/// Claude's names for models: tiers, which a server does not know.
+/// Claude's names for models. They are tiers, which a server does not know.
 const TIERS: [&str; 3] = ["haiku", "opus", "sonnet"];
 
-/// What is wrong with the models of agents and workers, as far as it can be known without the server.
+/// Unknown models of agents and workers, as far as they can be found without the server.
 pub fn unknown_tiers(config: &Config) -> Vec<String> {
     let is_unknown = |it: &&str| TIERS.contains(it) && !config.models.contains_key(*it);
     let agents = config.agents.iter().map(|(name, it)| ("agent", name, &it.model));
     let workers = config.workers.iter().map(|it| ("worker", &it.role, &it.model));
     let told = |(kind, name, model): (&str, &String, &Option<String>)| {
         let model = model.as_deref().filter(is_unknown)?;
-        Some(format!(
-            "{kind} {name:?}: its model {model:?} is no model of a server; say under [models] which one it stands for"
-        ))
+        Some(format!("{kind} {name:?}: its model {model:?} is unknown; define it under [models]"))
     };
     agents.chain(workers).filter_map(told).collect()
 }
 
-/// A list of tools, for people. None: there is no list, so these are all.
+/// A list of tools, for people. `None` is every tool.
 pub(crate) fn allowed(tools: Option<&[String]>) -> String {
     match tools {
         None => "all".to_owned(),

@@ -1,8 +1,8 @@
-//! lspool's own tools, in words and values: what a model is told of them, what it may ask for, and what it is answered.
+//! Builtin tools as words and values: their definitions, arguments, and results.
 //!
-//! They are for conversations whose editor does not have such tools, or that have no editor at all. Owns their
-//! definitions, how arguments are read, what an edit makes of a text, which commands need no question, and how much is
-//! answered. Touches nothing: that is done by `shell::tools`.
+//! For conversations without an editor, or with an editor that has no such tools. Owns the definitions, the reading
+//! of arguments, the edits of text, the commands that need no question, and the size of results. Touches no file:
+//! `shell::tools` does.
 
 mod allow;
 mod bounds;
@@ -19,34 +19,34 @@ pub use self::{
 };
 use serde_json::{Value, json};
 
-/// The name of a tool without what a server puts before those of its own.
+/// The name of a tool without the prefix of the server.
 pub fn bare(name: &str) -> &str {
     name.strip_prefix("copilot.").unwrap_or(name)
 }
 
-/// One of lspool's own tools.
+/// A builtin tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
-    /// Lines of a file.
+    /// Reads lines of a file.
     ReadFile,
-    /// What is in a folder.
+    /// Lists a folder.
     ListDir,
-    /// Files by their names.
+    /// Finds files by name.
     FileSearch,
-    /// Lines by what they hold.
+    /// Finds lines by content.
     GrepSearch,
     /// Makes a file.
     CreateFile,
-    /// Puts one piece of text in the place of another.
+    /// Replaces a piece of text.
     ReplaceString,
-    /// Writes a file anew. A Copilot server makes each edit itself, and asks for this.
+    /// Writes a whole file. A Copilot server computes each edit itself, and calls this.
     InsertEdit,
     /// Runs a command.
     Terminal,
 }
 
 impl Tool {
-    /// All of them.
+    /// All builtin tools.
     pub const ALL: [Tool; 8] = [
         Tool::ReadFile,
         Tool::ListDir,
@@ -58,7 +58,7 @@ impl Tool {
         Tool::Terminal,
     ];
 
-    /// What it is called.
+    /// The name.
     pub const fn name(self) -> &'static str {
         match self {
             Tool::ReadFile => "read_file",
@@ -77,7 +77,8 @@ impl Tool {
         Tool::ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// What a model is told of it, as clients register tools: each parameter has a type and a description.
+    /// The definition for a model, in the form of `conversation/registerTools`: each parameter has a type and a
+    /// description.
     pub fn definition(self) -> Value {
         let (description, properties, required): (&str, &[Parameter], &[&str]) = match self {
             Tool::ReadFile => (
@@ -203,17 +204,17 @@ impl Tool {
     }
 }
 
-/// Name, type and description.
+/// The name, type and description of a parameter.
 type Parameter = (&'static str, &'static str, &'static str);
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done, and this is what the model is told.
+    /// A success, with the text for the model.
     Done(String),
-    /// It was not, and why.
+    /// A failure, with the reason.
     Failed(String),
-    /// Nobody wants it any more.
+    /// Cancelled.
     Cancelled,
 }
 
@@ -227,7 +228,7 @@ impl From<Result<String, String>> for Outcome {
 }
 
 impl Outcome {
-    /// The same, and something else that whoever reads it should know.
+    /// Adds a note for the model.
     #[must_use]
     pub fn noting(self, note: &str) -> Outcome {
         let with = |text: String| format!("{text}\n[{note}]");
@@ -249,12 +250,12 @@ impl Outcome {
     }
 }
 
-/// Whether a command needs no question, as the `result` of an answer to `conversation/invokeClientToolConfirmation`.
+/// The answer to `conversation/invokeClientToolConfirmation`, for a command that needs no question or is refused.
 pub fn accepted(is_allowed: bool) -> Value {
     json!([{"result": if is_allowed { "accept" } else { ASK }}, null])
 }
 
-/// In the place of `accept` or `dismiss`: somebody has to be asked.
+/// Instead of `accept` or `dismiss`: lspool must ask the user.
 pub const ASK: &str = "ask";
 
 #[cfg(test)]

@@ -3,16 +3,16 @@
 //! Decides nothing about messages. A command that serves puts [`core`](crate::core) and [`shell`](crate::shell)
 //! together and lets them run; the others ask a running lspool, or read a file. Nothing else uses this module.
 //!
-//! - `args`: what a command line asks for
-//! - `serve`, `orchestrate`: lspool for an editor, and for a goal typed at a terminal
-//! - `demo`, `setup`: lspool for somebody who does not know it yet
-//! - `check`, `agents`: what is configured
+//! - `args`: reads a command line
+//! - `serve`, `orchestrate`: lspool for an editor, and for a goal at a terminal
+//! - `demo`, `setup`: for new users
+//! - `check`, `agents`: show what the configuration gives
 //! - `instances`: `status`, `restart`, `stop`, `move`, `logs` and `reload`, which talk to a running lspool
-//! - `inspect`, `replay`, `serve_recording`: what recordings are for
+//! - `inspect`, `replay`, `serve_recording`: use recordings
 //! - `describe`: completions, manual pages and the schema
-//! - `world`, `log`, `search`: what commands that start servers have in common
-//! - `client`: the other end of lspool, where a command is its editor
-//! - `screen`, `table`, `columns`: how it looks
+//! - `world`, `log`, `search`: shared by the commands that start servers
+//! - `client`: a connection to lspool, for commands that act as its editor
+//! - `screen`, `table`, `columns`: the layout of output
 
 mod agents;
 mod args;
@@ -45,13 +45,12 @@ use anyhow::Context as _;
 use self::{args::Command, screen::Screen};
 use crate::shell::{discover::Env, guard, tools};
 
-/// Exit status when there is nothing to serve with, or a command cannot begin.
+/// Exit status without a server, or if a command cannot begin.
 const NOTHING_TO_SERVE: u8 = 2;
 
-/// Does what the command line asks for, the name of the program included. Exits at once if it is wrong, or asks for
-/// help only.
+/// Runs a command line, with the name of the program first. Exits at once after an error or help.
 pub fn run(words: &[OsString]) -> ExitCode {
-    // Before all else: the guard should be small, and there at once.
+    // This comes first: the guard should be small and start quickly.
     if let [_, first, rest @ ..] = words {
         if first == OsStr::new(guard::SUBCOMMAND) {
             return guard::serve(rest.first().map_or(OsStr::new(""), OsString::as_os_str));
@@ -85,7 +84,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
     })
 }
 
-/// Says something on stderr, which nobody may read any more.
+/// Writes to stderr, and ignores a closed pipe.
 fn tell(words: &str) {
     writeln!(io::stderr(), "lspool: {words}").ok();
 }

@@ -1,10 +1,10 @@
 //! Text of a configuration file to a checked [`Config`].
 //!
-//! Owns what the keys are (one table, from which the checks, the suggestions, the documentation and
-//! the JSON schema all come), what their values may be, and how a workspace file is merged into the user's.
-//! Reads no file, knows no environment: `~` in a path is expanded by the shell.
+//! Owns the keys, their values, and the merging of a workspace file into the user's. One table of keys gives the checks,
+//! the suggestions, the documentation, and the JSON schema. Reads no file and no environment: the shell expands `~` in
+//! paths.
 //!
-//! **A workspace file is not trusted**: it adds agents and routes and makes limits smaller, nothing else.
+//! **A workspace file is not trusted**: it can only add agents and routes, and lower limits.
 
 mod docs;
 pub(crate) mod features;
@@ -33,13 +33,13 @@ use serde_json::{Map, Value};
 pub(crate) use suggest::nearest;
 pub use workers::{OrchestrationConfig, WorkerConfig};
 
-/// Everything that the user's file and the workspace files say.
+/// The settings of the user's file and of the workspace files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The servers lspool can stand in front of, by name.
+    /// The servers, by name.
     pub servers: BTreeMap<String, ServerConfig>,
-    /// The one to take where no command says which.
+    /// The server to use without a command on the command line.
     pub default_server: Option<String>,
     /// Several servers behind one editor, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -49,44 +49,44 @@ pub struct Config {
     pub default_group: Option<String>,
     /// Servers for one project, in the order of the file.
     pub folders: Vec<FolderConfig>,
-    /// Named tool sets, the built-in ones included.
+    /// The agents, builtin ones included.
     pub agents: BTreeMap<String, AgentConfig>,
-    /// What the tiers stand for that agents name instead of a model.
+    /// The models of the tiers that agents can name instead of a model.
     pub models: BTreeMap<String, String>,
-    /// What sub-agents may cost.
+    /// The limits of sub-agents.
     pub subagents: SubAgentsConfig,
-    /// Who can be given a task of a plan: the presets, then others in the order of their files.
+    /// The workers: the presets, then others in the order of their files.
     pub workers: Vec<WorkerConfig>,
-    /// What the work on one goal may cost.
+    /// The limits of the work on one goal.
     pub orchestration: OrchestrationConfig,
-    /// What lspool's own tools may do.
+    /// The limits of builtin tools.
     pub tools: ToolsConfig,
-    /// Which conversations belong to which agent; the first that matches wins.
+    /// The routes of conversations to agents; the first that matches applies.
     pub routes: Vec<RouteConfig>,
-    /// What is logged, and where to.
+    /// The log.
     pub log: LogConfig,
-    /// What is recorded, and where to.
+    /// The recording.
     pub record: RecordConfig,
 }
 
-/// What becomes of an agent among others.
+/// The result of adding an agent to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It holds.
+    /// Its name is free.
     Free,
-    /// It holds, and this one of the same name does not any more.
+    /// It replaces this one of the same name.
     Over(AgentSource),
-    /// It is kept out.
+    /// It is left out, because this one has its name.
     TakenBy(AgentSource),
-    /// Its file has another one of that name, written like this.
+    /// Its file has another agent of that name, written like this.
     Twice(String),
 }
 
 impl Config {
-    /// What becomes of an agent that is defined after those that there are. Whoever defines it comes with a rank: the
-    /// user's configuration, the user's files, what is built in, the workspace.
+    /// Decides about an agent that is added to `agents`. Sources have a rank: the user's configuration, the user's files,
+    /// builtin agents, the workspace.
     pub(crate) fn place(agents: &BTreeMap<String, AgentConfig>, name: &str, newcomer: &AgentSource) -> Place {
-        // For a model a name is the same in capital letters.
+        // A model may change the case of a name.
         let same = agents.iter().find(|(it, _)| it.to_lowercase() == name.to_lowercase());
         let Some((other, by)) = same.map(|(other, it)| (other, it.source.clone())) else {
             return Place::Free;
@@ -100,7 +100,7 @@ impl Config {
         }
     }
 
-    /// The agent of this name, however it is written, and how its definition writes it.
+    /// Finds an agent by its name in any case, with the name as its definition writes it.
     pub(crate) fn agent_named<'a>(
         agents: &'a BTreeMap<String, AgentConfig>,
         name: &str,
@@ -109,28 +109,27 @@ impl Config {
         agents.get_key_value(name).or_else(same)
     }
 
-    /// Takes in an agent for which there is a place; one of that name, however it is written, is no more.
+    /// Adds an agent, and removes one of the same name in any case.
     pub(crate) fn put(agents: &mut BTreeMap<String, AgentConfig>, name: String, agent: AgentConfig) {
         agents.retain(|it, _| it.to_lowercase() != name.to_lowercase());
         agents.insert(name, agent);
     }
 
-    /// Reads the user's own file. `file` is how it is called in messages.
+    /// Reads the user's file. Messages call it `file`.
     pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
         Config::default().merge_user(text, file).map(|(config, _)| config)
     }
 
-    /// Makes what the user's own file says hold over what was known before. Tells the agents that it takes the place
-    /// of.
+    /// Overrides this configuration by the user's file. Returns the agents that the file replaces.
     pub fn merge_user(self, text: &str, file: &str) -> Result<(Config, Vec<Shadowed>), Problems> {
         read::read(text, file, problem::Author::User, self)
     }
 
-    /// Adds what a workspace file may say: agents, routes, smaller limits of servers that are configured.
-    /// Tells the agents that were kept out because their name is taken.
+    /// Adds the agents, routes, and lower limits of a workspace file. Returns the agents that it left out because their
+    /// name is taken.
     ///
-    /// A file with problems changes nothing. Whoever calls this must not go on without it: a route that is
-    /// left out gives a conversation more tools than it says.
+    /// A file with errors changes nothing. The caller must not continue without it: without its routes a conversation
+    /// has more tools than it should.
     pub fn merge_workspace(&mut self, text: &str, file: &Path) -> Result<Vec<Shadowed>, Problems> {
         let author = problem::Author::Workspace(file.to_owned());
         let (merged, shadowed) = read::read(text, &file.display().to_string(), author, self.clone())?;
@@ -138,7 +137,7 @@ impl Config {
         Ok(shadowed)
     }
 
-    /// Makes what a `[[folder]]` says hold: its servers and its default.
+    /// Applies a `[[folder]]`: its servers and its default.
     pub fn enter_folder(&mut self, folder: &FolderConfig) {
         self.servers.extend(folder.servers.clone());
         if folder.default_server.is_some() {
@@ -149,7 +148,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The built-in configuration: no server, the built-in agents.
+    /// The builtin configuration: no server, the builtin agents.
     fn default() -> Self {
         Config {
             servers: BTreeMap::new(),
@@ -170,70 +169,71 @@ impl Default for Config {
     }
 }
 
-/// What a server is, as far as lspool treats it differently.
+/// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerKind {
-    /// A `copilot-language-server`: its conversations are partitioned by tool set.
+    /// A `copilot-language-server`, with a process for each tool set.
     Copilot,
-    /// Any other language server: passed through.
+    /// Any other language server.
     Generic,
 }
 
-/// `[server.NAME]`: how a server is started, and its limits.
+/// `[server.NAME]`: how lspool starts a server, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// The executable; absent: the section's name, or for a Copilot server what a search finds.
+    /// The executable. Without it, the section's name, or for a Copilot server the result of a search.
     pub command: Option<String>,
     /// Its arguments; a Copilot server without any gets `--stdio`.
     pub args: Vec<String>,
-    /// Variables set on top of lspool's own environment.
+    /// Variables in addition to lspool's environment.
     pub env: BTreeMap<String, String>,
-    /// Its working folder; lspool's own if absent.
+    /// Its working folder. Without it, lspool's.
     pub cwd: Option<PathBuf>,
-    /// What it is; absent: told from the words of its command.
+    /// Its kind. Without it, lspool derives the kind from the command.
     pub kind: Option<ServerKind>,
-    /// How many processes may run at once, the primary one included. At least 1.
+    /// How many processes may run at once, the primary's included. At least 1.
     pub max_processes: usize,
-    /// How many more are kept ready, without tools, for a partition or a restart.
+    /// How many spares lspool keeps for a partition or a restart.
     pub warm_spares: usize,
-    /// How long a partition may be without work before it is stopped.
+    /// How long an idle partition keeps running.
     pub idle_timeout: Duration,
     /// How long a process may take to answer `initialize`.
     pub startup_timeout: Duration,
     /// How long turns of a restricted set wait for the MCP servers of the set.
     pub mcp_wait: Duration,
-    /// The longest message it may send, in bytes.
+    /// The longest message that it may send, in bytes.
     pub max_message: usize,
-    /// What its death means.
+    /// What happens when it dies.
     pub policy: Policy,
-    /// Bytes a process and what it started may hold before it is replaced.
+    /// How many bytes of memory a process and its children may use before lspool replaces it.
     pub memory_limit: Option<usize>,
-    /// How long a process may take no byte although some wait for it.
+    /// How long a process may read nothing while messages wait for it.
     pub write_stall: Duration,
-    /// How long the answer to `shutdown` is waited for.
+    /// How long lspool waits for the answer to `shutdown`, and again after `exit`.
     pub shutdown_grace: Duration,
-    /// How long a process that owes an answer may be silent before it is asked whether it lives.
+    /// How long a process that owes an answer may be silent before lspool probes it.
     pub stall_timeout: Duration,
-    /// How long it may take to say anything then, before it counts as degraded.
+    /// How long a probed process may be silent before it is degraded.
     pub probe_timeout: Duration,
-    /// How long it may be degraded before it is ended. Absent: a minute for a Copilot server, for ever for others.
+    /// How long a process may be degraded before lspool ends it. Without it, a minute for a Copilot server, and no
+    /// limit for others.
     pub hang_timeout: Option<Duration>,
-    /// What becomes of a turn whose process dies.
+    /// What happens to a turn when its process dies.
     pub turn_recovery: TurnRecovery,
     /// The tool with which leads start sub-agents.
     pub delegation: Delegation,
-    /// Whether lspool's own tools stand in for those that the editor does not have.
+    /// Whether lspool offers builtin tools that the editor does not have.
     pub builtin_tools: BuiltinTools,
-    /// Whether a process keeps what it has told the model, so that the next one can say the same.
+    /// Whether a process records its requests to the model, so that the next one can repeat them.
     pub exact_restore: bool,
     /// Methods whose latest message from the editor each new process gets, in addition to those that lspool knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeat: Vec<String>,
     /// What keeps a conversation to its tools.
     pub isolation: Isolation,
-    /// What becomes of a conversation that needs a process for which there is no room.
+    /// What happens to a conversation beyond `max_processes`.
     pub on_limit: OnLimit,
     /// In a group: the `languageId`s of the documents that it is told of; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -252,63 +252,63 @@ pub struct ServerConfig {
     pub init_options: Map<String, Value>,
 }
 
-/// When a process that died is started again, and what it means if it cannot be.
+/// When lspool restarts a process, and what a failed start means.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// Which deaths it is brought back from.
+    /// The exits after which lspool restarts it.
     pub restart: Restart,
-    /// Without it `initialize` fails.
+    /// Whether `initialize` fails if the server cannot start.
     pub required: bool,
-    /// How often it is restarted …
+    /// How many restarts lspool attempts within `restart_window`.
     pub max_restarts: usize,
-    /// … within this time.
+    /// The moving period for `max_restarts`.
     pub restart_window: Duration,
-    /// The first restart in a window does not wait.
+    /// Whether the first restart in a window has no delay.
     pub immediate_first: bool,
-    /// How long the others wait.
+    /// The delays of the other restarts.
     pub backoff: Backoff,
 }
 
-/// Which deaths a process is brought back from.
+/// The exits after which lspool restarts a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
-    /// From none.
+    /// None.
     Never,
-    /// From each that nobody asked for, once it is needed.
+    /// Every unasked exit; a partition restarts when it is needed.
     OnFailure,
-    /// From each that nobody asked for, at once.
+    /// Every unasked exit; a partition restarts at once.
     Always,
 }
 
-/// How long a restart waits: longer each time.
+/// The growing delays of restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backoff {
-    /// The first time.
+    /// The first delay.
     pub initial: Duration,
-    /// At most.
+    /// The longest delay.
     pub max: Duration,
-    /// Each further one waits so many times as long as the one before, in thousandths.
+    /// The factor from each delay to the next, in thousandths.
     pub multiplier: u32,
-    /// By how much a wait may be longer or shorter, in thousandths of it.
+    /// The random share by which a delay is longer or shorter, in thousandths.
     pub jitter: u32,
 }
 
 /// A named [`Policy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// It is brought back.
+    /// lspool restarts the server.
     Resilient,
-    /// Its death is an error.
+    /// lspool does not restart the server, and `initialize` fails without it.
     Strict,
-    /// It may be missing.
+    /// lspool does not restart the server, and `initialize` succeeds without it.
     BestEffort,
 }
 
 impl Profile {
-    /// What the profile stands for.
+    /// The settings of the profile.
     pub fn policy(self) -> Policy {
         let (restart, required) = match self {
             Profile::Resilient => (Restart::OnFailure, true),
@@ -331,11 +331,11 @@ impl Profile {
     }
 }
 
-/// What becomes of a turn whose process dies after it has begun.
+/// What happens to a turn when its process dies after the turn has begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnRecovery {
-    /// The next process goes on with it.
+    /// The next process continues it.
     #[default]
     Continue,
     /// It ends with an error.
@@ -346,15 +346,15 @@ pub enum TurnRecovery {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
-    /// A process that knows no others.
+    /// A process that has no other tools.
     #[default]
     Process,
-    /// A chat mode in the process that serves the editor itself, where that is as good.
+    /// A chat mode in the primary, where that is as safe.
     Mode,
 }
 
 impl Isolation {
-    /// As it is written.
+    /// The word in a file.
     pub fn word(self) -> &'static str {
         match self {
             Isolation::Process => "process",
@@ -363,14 +363,14 @@ impl Isolation {
     }
 }
 
-/// What becomes of a conversation that needs a process for which there is no room.
+/// What happens to a conversation beyond `max_processes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnLimit {
-    /// It is kept to its tools by a chat mode, where that is as good.
+    /// A chat mode serves it, where that is as safe.
     #[default]
     Mode,
-    /// It is refused.
+    /// lspool refuses it.
     Error,
 }
 
@@ -378,21 +378,21 @@ pub enum OnLimit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delegation {
-    /// One of lspool's own.
+    /// `delegate_task`.
     #[default]
     DelegateTask,
-    /// That which runs commands: older servers forward no others than they know.
+    /// `run_in_terminal`, because older servers do not forward calls of unknown tools.
     RunInTerminal,
 }
 
-/// Whether lspool's own tools stand in for those that the editor does not have.
+/// Whether lspool offers builtin tools that the editor does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BuiltinTools {
-    /// There are none.
+    /// It offers none.
     #[default]
     Off,
-    /// Each of them, unless the editor has registered one of its name.
+    /// It offers each tool, unless the editor has registered one of that name.
     Fallback,
 }
 
@@ -433,87 +433,82 @@ impl Default for ServerConfig {
     }
 }
 
-/// `[[folder]]`: what holds in one project only.
+/// `[[folder]]`: settings for one project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FolderConfig {
     /// The project's folder; may start with `~/`.
     pub path: PathBuf,
-    /// Its servers; each takes the place of the section of the same name.
+    /// Its servers. Each replaces the section of the same name.
     pub servers: BTreeMap<String, ServerConfig>,
-    /// Takes the place of the general `default_server`.
+    /// Replaces the general `default_server`.
     pub default_server: Option<String>,
 }
 
-/// Where an agent was defined.
+/// The place that defines an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentSource {
-    /// In lspool.
+    /// lspool.
     Builtin,
-    /// In the user's file.
+    /// The user's configuration.
     User,
-    /// In this file of the user's.
+    /// This agent file of the user.
     UserFile(PathBuf),
-    /// In this workspace file.
+    /// This file of a workspace.
     Workspace(PathBuf),
 }
 
-/// `[agent.NAME]`, or a file: what a kind of conversation is for, and which tools it has.
+/// `[agent.NAME]`, or an agent file: a tool set, and instructions for sub-agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentConfig {
-    /// The tools it may use; `None` is every tool, an empty list none.
+    /// The tools that it may use; `None` is every tool, an empty list none.
     pub tools: Option<Vec<String>>,
-    /// Tools taken out of these.
+    /// Tools to remove from `tools`.
     pub disallowed_tools: Vec<String>,
-    /// When to use it. Under a name of its own: it is read in recordings, where descriptions are not.
+    /// When to use it. Its own name keeps it readable in recordings, which mask descriptions.
     #[serde(default, rename = "agentPurpose", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it is told before its task.
+    /// The instructions before its task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The model: an id, or a tier of `[models]`; absent: that of whoever starts it.
+    /// The model: an id, a name, or a tier of `[models]`. Without it, the lead's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How many times its model may be asked for one task.
+    /// How many requests to its model one task may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<usize>,
-    /// Whether it may start others.
+    /// Whether it may start sub-agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lead: bool,
-    /// What keeps its conversations to its tools; absent: what the server says.
+    /// What keeps its conversations to its tools. Without it, the setting of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
-    /// What else its file says.
+    /// The other keys of its file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub other: BTreeMap<String, Value>,
-    /// Who defined it.
+    /// Where it is defined.
     pub source: AgentSource,
 }
 
 impl AgentConfig {
-    /// The agents there are without any file.
+    /// The builtin agents.
     fn builtin() -> BTreeMap<String, AgentConfig> {
         const READING: &[&str] = &["ide", "read_file", "list_dir", "grep_search", "file_search"];
         let agents: [(&str, Option<&[&str]>, &str); 4] = [
             (
                 "explore",
                 Some(READING),
-                "Looks around in the code and reports what it has found: where something is, how it works. It changes \
-                 nothing.",
+                "Explores the code and reports where something is and how it works. Changes nothing.",
             ),
             (
                 "plan",
                 Some(READING),
-                "Reads the code and works out how something is to be done, step by step. It changes nothing.",
+                "Reads the code and plans how to do something, step by step. Changes nothing.",
             ),
-            (
-                "bash",
-                Some(&["run_in_terminal"]),
-                "Runs commands in a terminal and reports what came of them.",
-            ),
-            ("general-purpose", None, "Does any task of several steps on its own, with every tool."),
+            ("bash", Some(&["run_in_terminal"]), "Runs commands in a terminal and reports the results."),
+            ("general-purpose", None, "Does a task of several steps on its own, with every tool."),
         ];
         let agent = |tools: Option<&[&str]>, description: &str| AgentConfig {
             tools: tools.map(|tools| tools.iter().map(ToString::to_string).collect()),
@@ -524,7 +519,7 @@ impl AgentConfig {
         all.map(|(name, tools, description)| (name.to_owned(), agent(tools, description))).collect()
     }
 
-    /// An agent with every tool, of which nothing is said.
+    /// An agent with every tool and no instructions.
     pub fn of(source: AgentSource) -> AgentConfig {
         AgentConfig {
             tools: None,
@@ -541,17 +536,17 @@ impl AgentConfig {
     }
 }
 
-/// `[subagents]`: what the sub-agents of one turn may cost.
+/// `[subagents]`: the limits for the sub-agents of one turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SubAgentsConfig {
-    /// So many at once.
+    /// How many run at once.
     pub max_parallel: usize,
-    /// So many in all.
+    /// How many one turn may start in all.
     pub max_subagents: usize,
-    /// How often the lead is told results and asked to go on.
+    /// How often lspool gives results to the lead and lets it continue.
     pub max_followups: usize,
-    /// How long one may take.
+    /// How long one sub-agent may take.
     pub time_limit: Duration,
 }
 
@@ -566,21 +561,21 @@ impl Default for SubAgentsConfig {
     }
 }
 
-/// `[tools]`: what lspool's own tools may do.
+/// `[tools]`: the limits of builtin tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsConfig {
-    /// Commands that are run without asking.
+    /// Commands that run without a question.
     pub allow: Vec<String>,
-    /// Folders beside the workspace that commands may write to; each may start with `~/`.
+    /// Further folders that commands may write to; each may start with `~/`.
     pub writable: Vec<PathBuf>,
-    /// Whether commands are kept from writing elsewhere, where the system can do so.
+    /// Whether commands can write only to these folders, where the system supports this.
     pub confine: bool,
-    /// How long a command, or a search, may take.
+    /// How long a command or a search may take.
     pub time_limit: Duration,
-    /// How many bytes a tool may answer with.
+    /// The maximum size of a result, in bytes.
     pub max_output: usize,
-    /// How large a file may be that is read, searched or edited.
+    /// The maximum size of a file to read, search, or edit, in bytes.
     pub max_file: usize,
 }
 
@@ -597,7 +592,7 @@ impl Default for ToolsConfig {
     }
 }
 
-/// `[[route]]`: conversations created with all of these values belong to `agent`.
+/// `[[route]]`: a conversation with all of these values uses `agent`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteConfig {
@@ -609,21 +604,21 @@ pub struct RouteConfig {
     pub source: Option<String>,
     /// `agentSlug` of the create.
     pub agent_slug: Option<String>,
-    /// `model` of the create.
+    /// The model of the create.
     pub model: Option<String>,
-    /// Name of the agent; there is one of that name.
+    /// The name of an existing agent.
     pub agent: String,
 }
 
-/// `record` and the keys that begin so.
+/// `record` and the keys that begin with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecordConfig {
-    /// Where to; absent: nowhere.
+    /// The file. Without it, lspool does not record.
     pub file: Option<PathBuf>,
-    /// Whether texts stay as they are.
+    /// Whether it keeps texts.
     pub texts: bool,
-    /// How long a recording may become, in bytes.
+    /// The maximum size, in bytes.
     pub max_size: usize,
 }
 
@@ -637,21 +632,21 @@ impl Default for RecordConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
-    /// Where to; absent: nowhere. The stderr of lspool is for what ends it, or what it cannot begin with.
+    /// The file. Without it, lspool does not log. stderr of lspool is for errors that end it.
     pub file: Option<PathBuf>,
-    /// From which severity on.
+    /// The lowest severity in the log.
     pub level: LogLevel,
 }
 
-/// How much is logged.
+/// A severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogLevel {
-    /// An invariant was broken, or a client's work was lost.
+    /// A broken invariant, or lost work of a client.
     Error,
-    /// A peer misbehaved.
+    /// The misbehavior of a peer.
     Warn,
-    /// A lifecycle changed.
+    /// A change of a lifecycle.
     #[default]
     Info,
     /// Decisions.
@@ -661,15 +656,15 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// The words for the levels, from the least to the most.
+    /// The words for the levels, from the fewest to the most messages.
     pub const WORDS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
-    /// The level that a word stands for.
+    /// The level for a word.
     pub fn from_word(word: &str) -> Option<LogLevel> {
         keys::LOG_LEVELS.iter().find(|(it, _)| *it == word).map(|(_, level)| *level)
     }
 
-    /// Its word.
+    /// The word for the level.
     pub fn word(self) -> &'static str {
         match self {
             LogLevel::Error => "error",

@@ -1,12 +1,12 @@
-//! Everything that lspool decides, as one synchronous state machine that is told events and answers with effects.
+//! All decisions of lspool, as one synchronous state machine that takes events and returns effects.
 //!
-//! It does no I/O, reads no clock, spawns nothing, draws nothing at random, locks nothing, and cannot fail: what
-//! goes wrong at a peer is an event, what a peer must be told is an effect.
+//! It does no I/O, reads no clock, starts no process, uses no random numbers and no locks, and cannot fail: an error
+//! of a peer is an event, and an answer to a peer is an effect.
 //!
-//! Four owners share the work. `Mux` has what any language server needs; `Copilot` has conversations with a
-//! Copilot server; `Agents` has those who work for the user inside lspool; `Admin` answers what people ask lspool
-//! itself. [`Proxy`] only puts them together. **Nobody calls upward**: where a lower owner needs a decision of a higher
-//! one, `Proxy` asks that one and hands the answer down as a value.
+//! Four owners share the work. `Mux` has what any language server needs; `Copilot` has conversations with a Copilot
+//! server; `Agents` has the agents that lspool runs itself; `Admin` answers requests to lspool. [`Proxy`] only puts
+//! them together. **Nobody calls upward**: if a lower owner needs a decision of a higher one, `Proxy` asks the higher
+//! owner and hands the answer down as a value.
 #![warn(clippy::disallowed_methods)]
 
 mod admin;
@@ -49,16 +49,16 @@ use crate::config::ServerKind;
 #[derive(Debug)]
 pub struct Proxy {
     mux: Mux,
-    /// What there is of a Copilot server beside what any server has; `None` for any other.
+    /// The Copilot half; `None` for any other server.
     copilot: Option<Copilot>,
     agents: Agents,
     admin: Admin,
-    /// Where a Copilot server would keep what it tells the model, until it is known whether the server is one.
+    /// The folder for the server's records, until it is known whether the server is a Copilot server.
     unused_transcripts: Option<PathBuf>,
 }
 
 impl Proxy {
-    /// A proxy to which nothing has happened.
+    /// A proxy before its first event.
     pub fn new(identity: Identity) -> Proxy {
         Proxy {
             mux: Mux::new(identity),
@@ -69,7 +69,7 @@ impl Proxy {
         }
     }
 
-    /// Takes in one event. **All effects of it are there when it returns**, in the order in which they must happen.
+    /// Handles one event. **On return all its effects are in `out`**, in the order for carrying them out.
     pub fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
         if self.mux.clients().is_exiting() {
             return;
@@ -80,7 +80,7 @@ impl Proxy {
         self.mux.end(out);
     }
 
-    /// Does what has become due.
+    /// Handles the deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
         if self.mux.clients().is_exiting() {
             return;
@@ -96,7 +96,7 @@ impl Proxy {
         self.mux.end(out);
     }
 
-    /// When [`Proxy::handle_timeout`] is to be called, and why.
+    /// When to call [`Proxy::handle_timeout`], and why.
     pub fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
         if self.mux.clients().is_exiting() {
             return None;
@@ -117,21 +117,21 @@ impl Proxy {
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
-    /// Whether there is such a backend. One that is forgotten does not come back.
+    /// Whether a backend exists. A forgotten one does not come back.
     pub fn knows(&self, id: BackendId) -> bool {
         self.mux.backends().contains(id)
     }
 
-    /// What a backend is, for people: its name, and the tools of its conversations as they were declared.
+    /// The name of a backend for people, and the declared tools of its conversations.
     pub fn about(&self, id: BackendId) -> Option<(&str, Vec<String>)> {
         let tools = self.copilot.as_ref().and_then(|it| it.declared_tools(id));
         self.mux.backend(id).map(|it| (&*it.name, tools.unwrap_or_else(|| vec!["*".to_owned()])))
     }
 
-    /// Says which invariant of the state machine is broken, if one is. It costs time in proportion to all there
-    /// is: for tests, and for a driver that has to know whether it may go on.
+    /// Checks all invariants; the error names a broken one. The cost grows with the size of the tables: for tests,
+    /// and for a driver that must know whether it may continue.
     ///
-    /// Between two events, that is: what [`Proxy::handle`] was interrupted in may be half done.
+    /// Call it between two events: an interrupted [`Proxy::handle`] may be half done.
     pub fn check(&self) -> Result<(), String> {
         admin::check::check(&self.mux, self.copilot.as_ref(), &self.agents)
     }
@@ -183,15 +183,15 @@ impl Proxy {
             Event::FilesChanged => self.admin.reload(&mut self.mux),
             Event::EditorReads(reads) => self.mux.on_editor_reads(reads),
             Event::Stalled(Peer::EDITOR) => {
-                warn!("the editor does not read: too much waits for it");
+                warn!("queue of the editor exceeded its limit");
                 self.mux.exit(1);
             }
             Event::Stalled(Peer::Client(client)) => self.admin.on_client_closed(client),
             Event::Stalled(Peer::Backend(process)) => {
-                self.mux.on_server_closed(process, Some("it takes no bytes".to_owned()));
+                self.mux.on_server_closed(process, Some("it reads nothing".to_owned()));
             }
             Event::EditorGone => {
-                info!("the editor's process is gone");
+                info!("editor's process exited");
                 self.mux.exit(1);
             }
             Event::Quit(signal) => self.mux.exit(128 + signal),
@@ -203,7 +203,7 @@ impl Proxy {
         }
     }
 
-    /// What the shell has done for conversations and agents.
+    /// Handles an answer of the shell for conversations and agents.
     fn on_copilot_event(&mut self, event: Event) {
         let Proxy { mux, copilot: Some(copilot), agents, .. } = self else { return };
         match event {
@@ -216,15 +216,15 @@ impl Proxy {
             Event::TeamWritten { number, team, written } => {
                 agents.on_team_written(copilot, mux, number, &team, &written);
             }
-            other => warn!(?other, "not an event of conversations"),
+            other => warn!(?other, "ignored an event of conversations"),
         }
     }
 
-    /// The workspace is known: the server's first process starts, and messages flow.
+    /// Handles the result of the search for the server: its first process starts, and messages flow.
     fn on_prepared(&mut self, mut prepared: Prepared) {
         let Some(early) = self.mux.open() else { return };
         let kind = prepared.server.kind.unwrap_or(ServerKind::Generic);
-        info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "initialize");
+        info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "found the server");
         self.admin.warn_of(&mut self.mux, &prepared.warnings);
         let transcripts = prepared.transcripts.take();
         let server = self.mux.add_server(prepared);
@@ -253,7 +253,7 @@ impl Proxy {
         self.copilot = Some(copilot);
     }
 
-    /// The editor will send no more. It answers no question of theirs any more, and does not wait for minutes.
+    /// Handles the end of the editor's stream. The editor answers no further question, and does not wait for long.
     fn on_editor_closed(&mut self, error: Option<String>) {
         if self.mux.on_editor_closed(error) {
             self.cancel_orchestrations();
@@ -262,13 +262,12 @@ impl Proxy {
         }
     }
 
-    /// What follows from all that an event has changed: which partitions are idle, what is to be done next, and an
-    /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
-    /// not look through all there is.
+    /// Handles the consequences of an event: idle partitions, next steps, and the end after the last owed answer.
+    /// Runs for each message, so it must not search whole tables.
     fn settle(&mut self) {
         let mut seen = 0;
         self.settle_once();
-        // What agents are told they act on at once.
+        // Agents act on their messages at once.
         while let Some(copilot) = &mut self.copilot
             && self.agents.settle(copilot, &mut self.mux, &mut seen)
         {

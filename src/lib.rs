@@ -1,8 +1,7 @@
 //! `lspool`: a Language Server Protocol proxy and multiplexer.
 //!
-//! A pure core ([`core::Proxy`]) is told events and answers with effects; a thin
-//! shell ([`shell`]) turns bytes, exits, timers and signals into events and
-//! carries the effects out. `docs/architecture.md` has the map and the invariants.
+//! A pure core ([`core::Proxy`]) takes events and returns effects; a thin shell ([`shell`]) turns bytes, exits,
+//! timers and signals into events and carries the effects out. `docs/architecture.md` has the map and the invariants.
 //!
 //! In reading order:
 //! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits

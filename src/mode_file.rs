@@ -1,33 +1,33 @@
-//! The text of the file of a custom chat mode: which tools a turn in the mode has, and nothing that the model would
-//! notice besides. A mode made from one of the editor's own says what that says.
+//! The file of a custom chat mode: the tools of a turn in the mode, and nothing that a model would notice. A mode
+//! derived from one of the editor keeps its text.
 
 use serde_json::{Value, json};
 
 use crate::agents;
 
-/// Only users may choose the mode: else agents would be told of it.
+/// Only users may choose the mode. Otherwise the server would tell agents about it.
 const POLICY: (&str, &str) = ("x-github-copilot-invoke-policy", r#"["user"]"#);
 
-/// What a file says.
+/// A mode file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeFile {
-    /// What the mode is called.
+    /// The title of the mode.
     pub title: String,
-    /// The tools that a turn in it has.
+    /// The tools of a turn in it.
     pub tools: Vec<String>,
-    /// All of it.
+    /// The whole content.
     pub text: String,
 }
 
-/// A mode that only restricts: a body would be told to the model.
+/// A mode that only restricts tools. The model would get a body.
 pub fn plain(name: &str, tools: &[String]) -> ModeFile {
     let front = [("name".to_owned(), json!(name)), ("description".to_owned(), json!("tools"))];
     let text = written(&front, tools, "");
     ModeFile { title: name.to_owned(), tools: tools.to_vec(), text }
 }
 
-/// The mode of another file, with those of its tools that are among these. `name`: what it is called if the file does
-/// not say that.
+/// The mode of another file, with only those of its tools that are in `tools`. `name` is its title if the file has
+/// none.
 pub fn narrowed(text: &str, name: &str, tools: &[String]) -> Result<ModeFile, String> {
     let (mut front, body) = agents::front_matter(text).map_err(|it| it.to_string())?;
     let own = front.iter().find(|(key, _)| key == "tools").map(|(_, value)| value.clone());
@@ -37,12 +37,12 @@ pub fn narrowed(text: &str, name: &str, tools: &[String]) -> Result<ModeFile, St
             let is_in = |it: &&str| tools.iter().any(|tool| tool == it);
             own.iter().filter_map(Value::as_str).filter(is_in).map(str::to_owned).collect()
         }
-        Some(_) => return Err("its tools are no list".to_owned()),
+        Some(_) => return Err("its tools are not a list".to_owned()),
     };
     front.retain(|(key, _)| key != "tools" && key != POLICY.0);
     let title = match front.iter().find(|(key, _)| key == "name").map(|(_, value)| value) {
         Some(Value::String(title)) => title.clone(),
-        Some(_) => return Err("its name is no text".to_owned()),
+        Some(_) => return Err("its name is not a string".to_owned()),
         None => {
             front.insert(0, ("name".to_owned(), json!(name)));
             name.to_owned()
@@ -51,7 +51,7 @@ pub fn narrowed(text: &str, name: &str, tools: &[String]) -> Result<ModeFile, St
     Ok(ModeFile { title, text: written(&front, &tools, body), tools })
 }
 
-/// Values in the quoting of JSON, which YAML reads as well.
+/// Writes values as JSON, which is also YAML.
 fn written(front: &[(String, Value)], tools: &[String], body: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
     let mut lines = vec!["---".to_owned()];

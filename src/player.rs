@@ -1,11 +1,11 @@
-//! A language server made of a recording: it says to any client what a server once said to the recorded one.
+//! A language server from a recording: it answers any client as the recorded server answered its client.
 //!
-//! A pure state machine ([`Player`]) hears messages and says others; `lspool serve-recording` puts it on streams.
+//! A pure state machine ([`Player`]) takes and gives messages; `lspool serve-recording` puts it on streams.
 //!
-//! - `script`: the recording, taken apart: for each request of the client what the server said because of it
-//! - `likeness`: whether two requests are the same but for ids, places, times and secrets, and if not, why
+//! - `script`: the recording by cause: each request of the client with the messages that follow from it
+//! - `likeness`: whether two requests are the same except for ids, places, times and secrets
 //! - `names`: the client's ids and places for the recorded ones, and back
-//! - `machine`: who is where in the script
+//! - `machine`: the position of each client's request in the script
 
 mod likeness;
 mod machine;
@@ -15,8 +15,8 @@ mod script;
 pub use machine::{Player, Speed};
 pub use script::Script;
 
-/// A session of four agents in front of three processes of the real Copilot server, whose models were a stub: what is
-/// served where no recording is named. It is a transcript.
+/// The builtin transcript: a session of four agents with three processes of the real Copilot server and a stub of the
+/// models.
 pub const SESSION: &str = include_str!("player/session.jsonl");
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Sessions as files: what the core was told and what it answered, in order, one JSON object per line.
+//! Sessions as files: the events and effects of the core, in order, one JSON object per line.
 //!
-//! - [`mod@format`]: what a line is. `docs/fixtures.md` says the same for people
-//! - [`source`]: the messages in a file, be it one of these or a transcript
+//! - [`mod@format`]: the lines. `docs/fixtures.md` describes them for people
+//! - [`source`]: the messages in a recording or a transcript
 //! - [`encode`], [`decode`]: events and effects to lines, and back
-//! - [`redactor`]: secrets and texts out of lines
-//! - [`reader`]: the lines of a file, and what is wrong with it
-//! - [`replay`]: the same events once more
+//! - [`redactor`]: removes secrets and texts from lines
+//! - [`reader`]: the lines of a file, and its errors
+//! - [`replay`]: repeats the events
 //!
 //! The shell writes recordings (`shell::record`).
 

@@ -1,7 +1,6 @@
-//! JSON-RPC messages as bytes: what an envelope says, how frames are read and written, how bytes are edited.
+//! JSON-RPC messages as bytes: envelopes, frames, and edits.
 //!
-//! Nothing here parses a body into a tree. A message is passed on byte for byte but for the spans that
-//! somebody asks to be replaced.
+//! Parses no body into a tree. A message passes byte for byte, except for the spans that a caller replaces.
 
 mod codec;
 mod frame;

@@ -1,10 +1,10 @@
 //! Everything that touches the world: bytes, processes, signals, time.
 //!
-//! Turns them into events for the core and carries out its effects. Decides nothing that the core could decide.
-//! One thread; each peer has a task that reads and one that writes; the [`driver`] alone owns the core.
+//! Turns them into events for the core and carries out its effects. Decides nothing that the core could decide. Runs
+//! in one thread. Each peer has a task that reads and one that writes; the [`driver`] alone owns the core.
 //!
-//! Why it cannot deadlock: a server is read unless the editor's outbox is over high water, the editor is read
-//! always, and nothing else ever waits. The editor waits for us only when it writes, and that we read.
+//! Why it cannot deadlock: lspool reads a server unless the editor's outbox is over high water. It always reads the
+//! editor. Nothing else waits. The editor waits for lspool only when it writes, and lspool reads that.
 
 mod clock;
 mod coming;

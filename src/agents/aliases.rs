@@ -1,23 +1,23 @@
-//! Tool names of other programs, as the tools of a Copilot server and its editors.
+//! The meanings of other programs' tool names.
 //!
-//! The table is part of `docs/agents.md`.
+//! `docs/agents.md` contains the list.
 
-/// What a declared name stands for.
+/// The meaning of a declared name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// These tools.
     Tools(Vec<String>),
     /// Every tool.
     All,
-    /// A tool for parts of whose arguments it is declared, which nobody here can hold it to.
+    /// A tool that is declared for some arguments only. lspool cannot limit a tool so.
     Limited(String),
-    /// There is nothing like it.
+    /// No tool.
     Nothing,
-    /// A name that may be a tool of the editor, and is like one that is known.
+    /// A name that may be a tool of the editor, but resembles this known one.
     Like(&'static str),
 }
 
-/// Names in lower case: those of Claude Code, of GitHub's `.agent.md` files and of VS Code, and what they stand for.
+/// Tool names of Claude Code, GitHub's `.agent.md` files and VS Code, in lower case, with their meanings.
 pub(super) const ALIASES: &[(&str, &[&str])] = &[
     ("agent", &[]),
     ("agent/runsubagent", &[]),
@@ -120,7 +120,7 @@ pub(super) const ALIASES: &[(&str, &[&str])] = &[
     ("write", &["create_file"]),
 ];
 
-/// Names that Copilot servers and their editors give tools. Others may exist.
+/// Names of tools of Copilot servers and their editors. Others may exist.
 const KNOWN: &[&str] = &[
     "apply_patch",
     "create_file",
@@ -143,7 +143,7 @@ const KNOWN: &[&str] = &[
     "validate_cves",
 ];
 
-/// The tools that a name in a configuration file stands for, or what is to be written in its place.
+/// The tools for a name in a configuration file, or an error with a correction.
 pub(crate) fn tool_names(declared: &str) -> Result<Vec<String>, String> {
     let name = declared.trim();
     let itself = || Ok(vec![name.to_owned()]);
@@ -157,12 +157,12 @@ pub(crate) fn tool_names(declared: &str) -> Result<Vec<String>, String> {
         Meaning::Nothing if is_alias(name) => {
             Err(format!("{name:?} is a tool of another program and does not exist here; remove it"))
         }
-        // An editor may call a tool as it pleases.
+        // An editor may give a tool any name.
         Meaning::Nothing => itself(),
     }
 }
 
-/// The tool of a Copilot server or its editor that a name seems to be meant for.
+/// The likely tools for an unknown name.
 pub(crate) fn likely_tools(name: &str) -> Vec<String> {
     match meaning(name) {
         Meaning::Like(near) => vec![near.to_owned()],
@@ -177,7 +177,7 @@ fn is_alias(name: &str) -> bool {
     ALIASES.binary_search_by_key(&&*lower, |(it, _)| it).is_ok()
 }
 
-/// What a declared name stands for.
+/// The meaning of a declared name.
 pub(super) fn meaning(declared: &str) -> Meaning {
     let name = declared.trim();
     if name == "*" {
@@ -209,7 +209,7 @@ pub(super) fn meaning(declared: &str) -> Meaning {
             Meaning::Tools(vec![format!("{server}/{tool}")])
         };
     }
-    // As `server/tool`, where the server may be called as it pleases.
+    // `server/tool`, for a server of any name.
     if let Some((server, tool)) = name.split_once('/') {
         let is_one = |it: &str| !it.is_empty() && it.trim() == it;
         return if is_one(server) && is_one(tool) { itself() } else { Meaning::Nothing };

@@ -1,4 +1,4 @@
-//! Delegation in words: what a lead is told of its sub-agents, what it may ask for, and what comes back.
+//! The texts of delegation: the tool of a lead, its input, and the results.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::{
     util::json,
 };
 
-/// Tags that a sub-agent cannot write: they say what is whose.
+/// Tags that a sub-agent must not write, because they separate texts of different origin.
 const TAGS: [&str; 3] = ["result", "sub_agent_results", "system_instructions"];
 
-/// What a sub-agent is asked that has ended without a word.
+/// The request to a sub-agent that ended without a text.
 pub const SUMMARY: &str = "Your turn ended without an answer. Write what you found or did, as a report to \
                            the agent that gave you the task. Do not call any more tools.";
 
-/// The tool with which a lead starts sub-agents, as clients register tools.
+/// The tool with which a lead starts sub-agents, in the form of `conversation/registerTools`.
 pub fn tool(agents: &BTreeMap<String, AgentConfig>) -> Value {
     let description = "Start a sub-agent that works on one task, in parallel with others. The sub-agent \
                        cannot see this conversation: put everything it needs into `prompt`, and say what it \
@@ -43,7 +43,7 @@ pub fn tool(agents: &BTreeMap<String, AgentConfig>) -> Value {
     })
 }
 
-/// The agents that there are, for a model.
+/// A list of the agents, for a model.
 pub fn list(agents: &BTreeMap<String, AgentConfig>) -> String {
     let line = |(name, agent): (&String, &AgentConfig)| {
         let what = agent.description.as_deref().unwrap_or("no description");
@@ -52,24 +52,24 @@ pub fn list(agents: &BTreeMap<String, AgentConfig>) -> String {
     format!("Available sub-agents:{}", agents.iter().map(line).collect::<String>())
 }
 
-/// What a lead has asked for.
+/// The input of the tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// Name of the agent.
     pub agent: String,
-    /// What it is to do.
+    /// The task.
     pub prompt: String,
 }
 
 impl Task {
-    /// Reads the input of a call. What is wrong with it is told to the model.
+    /// Reads the input of a call. The errors are for the model.
     pub fn read(input: &[u8], agents: &BTreeMap<String, AgentConfig>) -> Result<Task, String> {
         let input: Value = json::read(input).map_err(|_| "the input is not a JSON object".to_owned())?;
         let text = |key: &str| input[key].as_str().map(str::to_owned);
         Task::of(text("subagent_type"), text("prompt"), agents)
     }
 
-    /// The same, of what was given.
+    /// Makes a task of its parts.
     pub fn of(
         agent: Option<String>,
         prompt: Option<String>,
@@ -87,7 +87,7 @@ impl Task {
     }
 }
 
-/// What a sub-agent is asked first.
+/// The first message to a sub-agent.
 pub fn request(agent: &AgentConfig, task: &str) -> String {
     match &agent.prompt {
         Some(prompt) => format!("<system_instructions>\n{prompt}\n</system_instructions>\n\n{task}"),
@@ -95,18 +95,18 @@ pub fn request(agent: &AgentConfig, task: &str) -> String {
     }
 }
 
-/// How a sub-agent has ended.
+/// The end of a sub-agent.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
     /// Its name, such as `explore-1`.
     pub name: &'a str,
-    /// What it has said, or why there is nothing.
+    /// Its text, or the reason why there is none.
     pub result: Result<&'a str, &'a str>,
-    /// How long it took.
+    /// The seconds that it took.
     pub seconds: u64,
 }
 
-/// What the lead is told when all have ended.
+/// The message to the lead after the end of all sub-agents.
 pub fn results(outcomes: &[Outcome<'_>], may_start_more: bool) -> String {
     let result = |it: &Outcome<'_>| {
         let (status, said) = match it.result {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every outcome is told, whole, and in the order in which they were started.
+        /// The message contains every outcome in full, in the order of the starts.
         #[test]
         fn results_list_every_outcome_in_order(
             all in vec((any::<bool>(), "\\PC{0,30}", 0..100_u64), 0..6),
@@ -189,7 +189,7 @@ mod tests {
             prop_assert!(!text.starts_with('/'), "it would be a command");
         }
 
-        /// Any input is a task that can be done, or a reason for the model.
+        /// Any input is a valid task, or gives an error for the model.
         #[test]
         fn task_parser_returns_task_or_reason_for_any_input(
             kind in "explore|bash|[a-z]{0,5}",

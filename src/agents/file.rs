@@ -10,12 +10,12 @@ use super::{
 };
 use crate::config::{AgentConfig, AgentSource, nearest};
 
-/// Something that is wrong with a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong and what would be right.
+    /// What lspool expected and found.
     pub what: String,
 }
 
@@ -25,21 +25,21 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a file defines.
+/// The definition in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// What the agent is called.
+    /// The name of the agent.
     pub name: String,
-    /// The rest. Its source is for whoever knows where the file is.
+    /// The other properties. The caller sets the source.
     pub agent: AgentConfig,
-    /// What was left out, and why.
+    /// Parts that were left out, with reasons.
     pub warnings: Vec<Problem>,
 }
 
-/// The line that begins and ends a front matter.
+/// The line before and after a front matter.
 const FENCE: &str = "---";
 
-/// Reads a file. `path` names an agent whose front matter does not.
+/// Reads a file. `path` gives the name if the front matter has none.
 pub fn parse(text: &str, path: &Path) -> Result<Definition, Vec<Problem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some((front, body)) = split(text) else {
@@ -59,7 +59,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Definition, Vec<Problem>> {
 /// Keys with their values, and the rest of a file.
 pub(crate) type FrontMatter<'a> = (Vec<(String, Value)>, &'a str);
 
-/// The front matter of a file, as JSON, and its body as it is.
+/// Reads the front matter of a file as JSON, with the unchanged body.
 pub(crate) fn front_matter(text: &str) -> Result<FrontMatter<'_>, Problem> {
     let missing = || Problem { line: 1, what: "missing front matter".to_owned() };
     let (front, body) = split(text).ok_or_else(missing)?;
@@ -67,7 +67,7 @@ pub(crate) fn front_matter(text: &str) -> Result<FrontMatter<'_>, Problem> {
     Ok((entries.into_iter().map(|(key, _, value)| (key, value.to_json())).collect(), body))
 }
 
-/// Front matter and body. Where the second fence is missing, there is no front matter.
+/// Splits a file into front matter and body. Without the second fence there is no front matter.
 fn split(text: &str) -> Option<(&str, &str)> {
     let is_fence = |line: &str| line.trim_end() == FENCE;
     let first = text.split_inclusive('\n').next().filter(|it| is_fence(it))?;
@@ -82,7 +82,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The name of an agent whose file does not say it: that of the file.
+/// The default name of an agent: that of its file.
 fn stem(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".md").unwrap_or(&name);
@@ -105,7 +105,7 @@ impl Reader {
                     name = self.text("name", value).unwrap_or(name);
                 }
                 "description" => agent.description = self.text("description", value),
-                // VS Code allows several, of which the first that is there is taken.
+                // VS Code allows a list, of which the first available model is used.
                 "model" => {
                     let model = match &value.value {
                         Yaml::List(models) => models.first().and_then(|it| self.text("model", it)),
@@ -161,7 +161,7 @@ impl Reader {
         number.and_then(|it| usize::try_from(it).ok())
     }
 
-    /// Names in a list, or in a text with commas between them, each with its line.
+    /// The names in a list, or in a text with commas, with their lines.
     fn names(&mut self, key: &str, node: &Node) -> Vec<(usize, String)> {
         match &node.value {
             Yaml::Text { text, .. } if !node.is_null() || text.is_empty() && !is_plain(node) => {
@@ -186,7 +186,7 @@ impl Reader {
         let mut tools = Vec::new();
         for (line, name) in self.names("tools", node) {
             match meaning(&name) {
-                // What else is named is in it.
+                // It includes all other names.
                 Meaning::All => return None,
                 Meaning::Tools(names) => tools.extend(names),
                 Meaning::Like(near) => {
@@ -208,7 +208,7 @@ impl Reader {
         Some(tools)
     }
 
-    /// What may be meant is denied.
+    /// In doubt, a tool is denied.
     fn denied(&mut self, node: &Node) -> Vec<String> {
         let mut denied = Vec::new();
         for (line, name) in self.names("disallowedTools", node) {
@@ -238,10 +238,10 @@ impl Reader {
     }
 }
 
-/// A key that other programs have, and that is like one of lspool's.
+/// A key of other programs that resembles one of lspool.
 const OTHER: &str = "mode";
 
-/// Keys that limit an agent in other programs, and how they are written here.
+/// Keys that limit an agent in other programs, with the correct keys.
 const SYNONYMS: &[(&str, &str)] = &[
     ("allowedtool", "tools"),
     ("allowedtools", "tools"),
@@ -249,7 +249,7 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("excludedtools", "disallowedTools"),
 ];
 
-/// The key that a mistyped one is meant to be: an agent whose limits are overlooked may do more than its file says.
+/// The correct key for a mistyped one: an agent with an overlooked limit may do more than its file says.
 fn meant(key: &str) -> Option<&'static str> {
     let plain = |it: &str| it.to_lowercase().replace(['-', '_', ' '], "");
     let known = ["name", "description", "model", "tools", "disallowedTools", "maxTurns"];
@@ -267,7 +267,7 @@ fn is_plain(node: &Node) -> bool {
     matches!(node.value, Yaml::Text { is_plain: true, .. })
 }
 
-/// Splits at commas that are not within parentheses: `Bash(a, b), Read`.
+/// Splits at commas outside parentheses: `Bash(a, b), Read`.
 fn split_names(text: &str) -> Vec<String> {
     let (mut names, mut depth, mut name) = (Vec::new(), 0_usize, String::new());
     for it in text.chars() {

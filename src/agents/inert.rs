@@ -1,6 +1,6 @@
-//! What a model has said, shown to another one: it cannot leave the place that it is shown in.
+//! Protects the text around a model's text: the model cannot close or open tags.
 
-/// The text without these tags: their `<` is written `&lt;`.
+/// Writes the `<` of these tags as `&lt;`.
 pub(super) fn inert(text: &str, tags: &[&str]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

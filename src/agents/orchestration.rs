@@ -1,21 +1,19 @@
-//! Work on a goal: a plan is made, workers do its tasks, and somebody says what has come of it.
+//! Work on a goal: a model makes a plan, workers do its tasks, and a model writes a summary.
 //!
-//! A pure state machine. It is told what those whom it asks have said, and answers with whom to ask next ([`Do`]); it
-//! knows neither a server nor a clock.
+//! A pure state machine. It takes the answers of conversations, and returns the next steps ([`Do`]). It knows no
+//! server and no clock.
 //!
 //! ```text
 //! Planning ─plan→ Working ─all tasks have ended→ Summarizing ─→ Over
-//!   │ ⟲ once, to mend the plan; then one task for the first worker
+//!   │ ⟲ once, to correct the plan; then one task for the first worker
 //!   └──────────── the planner fails; cancelled at any moment ────→ Over
 //! ```
 //!
 //! - **A task starts when its own dependencies are done**; there are no waves ([`schedule`]).
-//! - A worker is a conversation. A later task of a role goes on with one of its conversations if one is free, preferably
-//!   one in which something was done that the task needs. If all are busy, another one is opened: nobody waits for
-//!   a conversation.
-//! - A conversation in which something went wrong is closed, and never used again; one for which there are no more tasks
-//!   as well.
-//! - **The last event is `finished`**, and nobody is asked after it.
+//! - A worker is a conversation. A later task of a role uses a free conversation, preferably one that did a
+//!   dependency. If all are busy, another one is opened, so no task waits for a conversation.
+//! - A conversation with a failed task is closed and not used again. So is one without further tasks.
+//! - **The last event is `finished`**, and no request follows it.
 
 mod events;
 pub mod plan;
@@ -38,100 +36,99 @@ use self::{
 };
 use crate::config::WorkerConfig;
 
-/// What is to be done, by whom, and what it may cost.
+/// The goal with its workers and limits.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// What is to be done.
+    /// The goal.
     pub goal: String,
-    /// Those who may be given tasks; there is one at least.
+    /// The workers, at least one.
     pub workers: Vec<WorkerConfig>,
-    /// So many tasks at once.
+    /// How many tasks run at once.
     pub max_parallel: usize,
-    /// So many tasks in a plan.
+    /// How many tasks a plan may have.
     pub max_tasks: usize,
 }
 
-/// Whom somebody speaks with in a conversation.
+/// The role of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who<'a> {
-    /// Makes the plan, and has no tools.
+    /// Makes the plan, without tools.
     Planner,
     /// Does tasks.
     Worker(&'a WorkerConfig),
-    /// Says what has come of all, and has no tools.
+    /// Writes the summary, without tools.
     Summarizer,
 }
 
-/// What is to be done next. Conversations are numbered from 0.
+/// The next step. Conversations are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Do {
-    /// Ask this in a conversation, which begins with it if nothing was asked in it yet. What comes of it is told with
-    /// [`Orchestration::heard`].
+    /// Send this to a conversation, which starts with it if it is new. [`Orchestration::heard`] takes the answer.
     Ask {
-        /// Where.
+        /// The conversation.
         conversation: usize,
-        /// What.
+        /// The message.
         text: String,
     },
-    /// Stop what is going on in a conversation, and end it. Nothing more is heard of it.
+    /// Stop and destroy a conversation. No event of it follows.
     Close {
-        /// Which.
+        /// The conversation.
         conversation: usize,
     },
-    /// Tell whoever wants to know.
+    /// Report an event.
     Tell(Notice),
 }
 
-/// What is heard of a conversation.
+/// An event of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerEvent {
-    /// It uses this tool, or none any more.
+    /// It uses this tool, or none.
     Tool(Option<String>),
-    /// What was asked last has come to its end: what was said, or why nothing was.
+    /// The turn has ended, with a text or the reason why there is none.
     Answer(Result<String, String>),
 }
 
-/// What has come of it, for whoever has asked.
+/// The result for the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
     /// Its id.
     pub orchestration: String,
-    /// How it has ended.
+    /// The end.
     pub state: End,
-    /// What was done.
+    /// The summary.
     pub summary: Option<String>,
-    /// What concerns more than one task.
+    /// The error, if it concerns more than one task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Why the plan is not the model's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// In the order of the plan.
+    /// The tasks in the order of the plan.
     pub tasks: Vec<TaskOutcome>,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
 }
 
-/// What has come of a task.
+/// The result of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskOutcome {
-    /// What it was.
+    /// The task.
     #[serde(flatten)]
     pub planned: Planned,
-    /// Who was at it.
+    /// Its worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// How it has ended.
+    /// Its end.
     pub state: End,
-    /// What the worker has said.
+    /// The text of the worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// Why there is nothing.
+    /// The reason for an end without a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How long it took.
+    /// Its duration in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -155,7 +152,7 @@ pub struct Orchestration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Planning,
-    /// The plan could not be used, and the planner was told why.
+    /// The plan was invalid, and the planner corrects it.
     Mending,
     Working,
     Summarizing,
@@ -167,7 +164,7 @@ struct Conversation {
     who: Role,
     name: String,
     turn: Turn,
-    /// How many tasks it was given.
+    /// The number of its tasks so far.
     tasks: u32,
     tool: Option<String>,
 }
@@ -175,24 +172,24 @@ struct Conversation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Planner,
-    /// Which of the workers.
+    /// The worker, by its position.
     Worker(usize),
     Summarizer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// Nothing is asked.
+    /// No turn is running.
     Free,
     Asked {
-        /// For which task, if it is a worker's.
+        /// The task of a worker.
         task: Option<usize>,
         since: Instant,
     },
     Closed,
 }
 
-/// What is known of a task beside its state.
+/// The history of a task.
 #[derive(Clone, Debug, Default)]
 struct Task {
     conversation: Option<usize>,
@@ -201,7 +198,7 @@ struct Task {
 }
 
 impl Orchestration {
-    /// Begins the work.
+    /// Starts the work.
     pub fn start(id: String, order: Order, now: Instant) -> (Orchestration, Vec<Do>) {
         let mut it = Orchestration {
             id,
@@ -229,7 +226,7 @@ impl Orchestration {
         &self.id
     }
 
-    /// Whom one speaks with in a conversation, and what it is called: `planner`, `coder-1`, `summarizer`.
+    /// The role and the name of a conversation: `planner`, `coder-1`, `summarizer`.
     pub fn who(&self, conversation: usize) -> Option<(Who<'_>, &str)> {
         let it = self.conversations.get(conversation)?;
         let who = match it.who {
@@ -240,7 +237,7 @@ impl Orchestration {
         Some((who, &it.name))
     }
 
-    /// The task that is worked on in a conversation.
+    /// The current task of a conversation.
     pub fn task_of(&self, conversation: usize) -> Option<usize> {
         match self.conversations.get(conversation)?.turn {
             Turn::Asked { task, .. } => task,
@@ -248,13 +245,13 @@ impl Orchestration {
         }
     }
 
-    /// How many tasks have ended, and how many there are.
+    /// The number of ended tasks, and of all tasks.
     pub fn progress(&self) -> (usize, usize) {
         let states = self.schedule.states();
         (states.iter().filter(|it| it.is_over()).count(), states.len())
     }
 
-    /// How it has ended, once it has.
+    /// The end, if it has ended.
     pub fn end(&self) -> Option<End> {
         match self.phase {
             Phase::Over(end) => Some(end),
@@ -262,7 +259,7 @@ impl Orchestration {
         }
     }
 
-    /// What has come of it.
+    /// The result.
     pub fn outcome(&self, now: Instant) -> Outcome {
         let task = |(at, planned): (usize, Planned)| {
             let (state, result, reason) = ended(&self.schedule.states()[at]);
@@ -287,7 +284,7 @@ impl Orchestration {
         }
     }
 
-    /// Something is heard of a conversation in which something was asked.
+    /// Handles an event of a conversation.
     pub fn heard(&mut self, now: Instant, conversation: usize, heard: WorkerEvent) -> Vec<Do> {
         let mut out = Vec::new();
         match heard {
@@ -297,7 +294,7 @@ impl Orchestration {
         out
     }
 
-    /// Everything stops.
+    /// Stops everything.
     pub fn cancel(&mut self, now: Instant) -> Vec<Do> {
         let mut out = Vec::new();
         if self.end().is_some() {
@@ -391,7 +388,7 @@ impl Orchestration {
         self.go_on(now, out);
     }
 
-    /// Starts what may start, and asks for a summary when nothing is left to do.
+    /// Starts tasks, and asks for a summary after the last one.
     fn go_on(&mut self, now: Instant, out: &mut Vec<Do>) {
         for task in self.schedule.start() {
             self.assign(now, task, out);
@@ -430,8 +427,8 @@ impl Orchestration {
         self.ask(now, conversation, Some(at), text, out);
     }
 
-    /// A free conversation of this worker: the last one in which something was done that the task needs, else the first;
-    /// a new one if all are busy.
+    /// A free conversation of this worker: the last one that did a dependency of the task, else the first; a new one
+    /// if all are busy.
     fn worker(&mut self, worker: usize, at: usize) -> usize {
         let of_worker = |it: &&usize| self.conversations[**it].who == Role::Worker(worker);
         let all: Vec<usize> = (0..self.conversations.len()).filter(|it| of_worker(&it)).collect();
@@ -455,7 +452,7 @@ impl Orchestration {
         }
     }
 
-    /// Whether a task may still come for a free conversation.
+    /// Whether a free conversation may get another task.
     fn is_needed(&self, conversation: usize) -> bool {
         let Role::Worker(worker) = self.conversations[conversation].who else { return false };
         let role = &self.order.workers[worker].role;
@@ -570,7 +567,7 @@ fn planned(steps: &[Step]) -> Vec<Planned> {
     steps.iter().enumerate().map(planned).collect()
 }
 
-/// How a task has ended, its result, and the reason why there is none. One that has not ended never will.
+/// The end of a task, its result, and its reason. A task that has not ended never will.
 fn ended(state: &State) -> (End, Option<String>, Option<String>) {
     match state {
         State::Done(result) => (End::Done, Some(result.clone()), None),

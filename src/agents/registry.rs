@@ -1,4 +1,4 @@
-//! Which of several agents with one name holds.
+//! Decides which of several agents with one name applies.
 
 use std::{
     collections::BTreeMap,
@@ -8,31 +8,30 @@ use std::{
 use super::file;
 use crate::config::{AgentSource, Config, Place, Shadowed, ShadowedKind};
 
-/// Who wrote a file.
+/// The author of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
-    /// Whoever runs lspool.
+    /// The user of lspool.
     User,
-    /// Whoever wrote the repository.
+    /// The author of the repository.
     Workspace,
 }
 
-/// What became of the files that were read.
+/// The result of reading agent files.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    /// Agents that were kept out, because their name is taken.
+    /// Agents that were left out, because their name is taken.
     pub shadowed: Vec<Shadowed>,
-    /// What is wrong with files: `FILE:LINE: what`. They define nothing; the others do.
+    /// Errors in files: `FILE:LINE: error`. Such a file defines nothing.
     pub problems: Vec<String>,
-    /// What was left out of files that are used.
+    /// Parts of valid files that were left out.
     pub warnings: Vec<String>,
-    /// Files of the user that define nothing, by what they are called. Nobody else may have the name meanwhile.
+    /// Invalid files of the user, by agent name. They reserve the name.
     broken: BTreeMap<String, PathBuf>,
 }
 
 impl Registry {
-    /// Takes in a file that comes after all those before it: what they define holds. `text`: what it says, or why it
-    /// cannot be read.
+    /// Adds a file after all earlier ones, which have priority. `text` is its content, or why it is unreadable.
     pub fn add(&mut self, config: &mut Config, author: Author, path: &Path, text: Result<&str, String>) {
         let shown = path.display();
         let parsed = match text {
@@ -70,18 +69,18 @@ impl Registry {
         }
     }
 
-    /// What keeps an agent from being there as its file says.
+    /// The errors and the shadowed agents.
     pub fn serious(&self) -> impl Iterator<Item = String> {
         self.problems.iter().cloned().chain(self.shadowed.iter().map(ToString::to_string))
     }
 
-    /// Everything that is to be told.
+    /// All reports.
     pub fn all(&self) -> impl Iterator<Item = String> {
         self.serious().chain(self.warnings.iter().cloned())
     }
 }
 
-/// A name, or that of a file, as it is compared.
+/// A name in the form for comparisons.
 fn called(name: &str) -> String {
     name.split('.').next().unwrap_or(name).to_lowercase()
 }

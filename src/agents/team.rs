@@ -1,13 +1,13 @@
-//! A team: persistent agents that write to each other and to their lead. Who is at work, what waits in whose inbox, and
-//! what has been read. No I/O, and nothing of conversations.
+//! A team: persistent agents that write to each other and to their lead. Knows who works, the inboxes, and the read
+//! marks. Does no I/O and knows no conversations.
 //!
 //! ```text
-//!   idle ── messages wait ─→ at work ── its turn ends ─→ idle
+//! idle ── messages wait ─→ working ── its turn ends ─→ idle
 //! ```
 //!
-//! Several messages that wait are read together, in the order in which they were sent. **A message is read once**: its
-//! reader's mark moves when the turn is asked that shows it. What is stored with it, and restored, is the question of that
-//! turn, so that a team that comes back goes on where it was.
+//! A turn gets all waiting messages in the order of sending. **A message is read once**: the mark of its reader moves
+//! when the turn with the message starts. The question of that turn is stored with the mark, so that a restored team
+//! continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,61 +20,61 @@ use crate::{
     util::json as others,
 };
 
-/// What a lead calls to make a team.
+/// The tool of a lead that makes a team.
 pub const CREATE: &str = "create_team";
-/// What a lead or a teammate calls to write to another one.
+/// The tool of a lead or a member that sends a message.
 pub const SEND: &str = "send_message";
-/// What a lead calls to end a team.
+/// The tool of a lead that deletes a team.
 pub const DELETE: &str = "delete_team";
 
-/// How whoever made the team is called in it.
+/// The name of the lead in a team.
 pub const LEAD: &str = "lead";
 
-/// Tags that mean something to members and their lead.
+/// Tags in the messages to members and their lead.
 const TAGS: [&str; 2] = ["message", "team_messages"];
 
-/// Which format the state is stored in.
+/// The version of the stored format.
 const VERSION: u64 = 1;
 
-/// More than anybody can afford.
+/// The limit of members.
 const MOST_MEMBERS: usize = 20;
 
-/// How many messages of an inbox are kept that have been read.
+/// How many read messages of an inbox to keep.
 const KEPT: usize = 100;
 
 /// A team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Team {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// In the order in which they were named.
+    /// The members in the given order.
     pub members: Vec<Member>,
-    /// What was written to the lead.
+    /// The messages to the lead.
     lead: Inbox,
     /// The number of the last message.
     last: u64,
 }
 
-/// One of a team.
+/// A member of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Member {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Which agent it is.
+    /// The name of its agent.
     pub agent_type: String,
-    /// The model, if not its agent's.
+    /// The model, if it overrides its agent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     inbox: Inbox,
-    /// What the turn was asked that is running.
+    /// The question of the running turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     asked: Option<String>,
-    /// It has written to somebody in that turn.
+    /// Whether it has sent a message in that turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_written: bool,
 }
@@ -83,11 +83,11 @@ pub struct Member {
 #[serde(deny_unknown_fields)]
 struct Inbox {
     messages: Vec<Message>,
-    /// The number of the last message that was read.
+    /// The number of the last read message.
     read: u64,
 }
 
-/// What one writes to another.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Message {
@@ -107,7 +107,7 @@ impl Inbox {
         self.messages.last().is_some_and(|it| it.number > self.read)
     }
 
-    /// What is unread, as its reader is told it.
+    /// Reads the unread messages, in their form for a model.
     fn read(&mut self) -> Option<String> {
         let all: Vec<String> = self.unread().map(Message::shown).collect();
         self.read = self.messages.last().map_or(self.read, |it| it.number);
@@ -128,17 +128,17 @@ impl Message {
     }
 }
 
-/// What a call of `send_message` asks for.
+/// The input of `send_message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
-    /// To whom: the name of a member, `TEAM/MEMBER`, or `lead`.
+    /// The receiver: the name of a member, `TEAM/MEMBER`, or `lead`.
     pub to: String,
     text: String,
     summary: Option<String>,
 }
 
 impl Letter {
-    /// Reads the input of a call. What is wrong with it is told to the model.
+    /// Reads the input of a call. The errors are for the model.
     pub fn read(input: &[u8]) -> Result<Letter, String> {
         #[derive(Deserialize)]
         struct Input {
@@ -154,7 +154,7 @@ impl Letter {
     }
 }
 
-/// Reads the input of a call of `delete_team`: the name.
+/// Reads the input of `delete_team`: the name.
 pub fn to_delete(input: &[u8]) -> Result<String, String> {
     #[derive(Deserialize)]
     struct Input {
@@ -168,7 +168,7 @@ fn input_is(error: &serde_json::Error) -> String {
 }
 
 impl Team {
-    /// Makes a team as a call of `create_team` asks for. What is wrong with it is told to the model.
+    /// Makes a team from the input of `create_team`. The errors are for the model.
     pub fn create(input: &[u8], agents: &BTreeMap<String, AgentConfig>) -> Result<Team, String> {
         #[derive(Deserialize)]
         struct Input {
@@ -214,12 +214,12 @@ impl Team {
         Ok(team)
     }
 
-    /// Where a member is. Names are compared as a model would.
+    /// The position of a member. Names ignore case.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.members.iter().position(|it| it.name.eq_ignore_ascii_case(name))
     }
 
-    /// Puts a letter into an inbox. `from`: a member; the lead, if none.
+    /// Puts a message into an inbox. `from` is a member, or `None` for the lead.
     pub fn send(&mut self, from: Option<usize>, to: &str, letter: &Letter) -> Result<(), String> {
         let to = match to.strip_prefix(&*self.name).and_then(|it| it.strip_prefix('/')) {
             Some(member) => member,
@@ -258,18 +258,18 @@ impl Team {
         }
     }
 
-    /// Members that have something to read, and are idle.
+    /// The idle members with unread messages.
     pub fn called(&self) -> impl Iterator<Item = usize> {
         let is_called = |it: &Member| it.asked.is_none() && it.inbox.has_unread();
         self.members.iter().enumerate().filter(move |(_, it)| is_called(it)).map(|(at, _)| at)
     }
 
-    /// Members that are at work.
+    /// The working members.
     pub fn at_work(&self) -> impl Iterator<Item = usize> {
         self.members.iter().enumerate().filter(|(_, it)| it.asked.is_some()).map(|(at, _)| at)
     }
 
-    /// A member reads what waits for it: what it is asked.
+    /// Starts a turn of a member; returns its question.
     pub fn wake(&mut self, at: usize) -> Option<String> {
         let member = self.members.get_mut(at).filter(|it| it.asked.is_none())?;
         let words = member.inbox.read()?;
@@ -278,12 +278,12 @@ impl Team {
         Some(words)
     }
 
-    /// What a member was asked last, if that turn has not ended.
+    /// The question of a member's running turn.
     pub fn asked(&self, at: usize) -> Option<&str> {
         self.members.get(at)?.asked.as_deref()
     }
 
-    /// The turn of a member has ended. One that has written to nobody, or has failed, is heard by the lead.
+    /// Ends the turn of a member. The lead gets its text or its failure, unless it has sent a message.
     pub fn ended(&mut self, at: usize, result: &Result<String, String>) {
         let Some(member) = self.members.get_mut(at).filter(|it| it.asked.is_some()) else { return };
         member.asked = None;
@@ -298,25 +298,25 @@ impl Team {
         }
     }
 
-    /// Nobody waits for the turn of a member any more. What it has read it has read.
+    /// Stops the turn of a member. Its messages stay read.
     pub fn stopped(&mut self, at: usize) {
         if let Some(member) = self.members.get_mut(at) {
             member.asked = None;
         }
     }
 
-    /// Whether the lead has something to read.
+    /// Whether the lead has unread messages.
     pub fn has_unread(&self) -> bool {
         self.lead.has_unread()
     }
 
-    /// What the lead has not read, as it is told it.
+    /// Reads the lead's messages, in their form for a model.
     pub fn read_by_lead(&mut self) -> Option<String> {
         let messages = self.lead.read()?;
         Some(format!("<team_messages team={:?}>\n{messages}\n</team_messages>", self.name))
     }
 
-    /// What a member is told of the team, before anything else.
+    /// The first message to a member, about the team.
     pub fn introduce(&self, at: usize) -> String {
         let Some(member) = self.members.get(at) else { return String::new() };
         let others = self.members.iter().filter(|it| it.name != member.name);
@@ -333,7 +333,7 @@ impl Team {
         )
     }
 
-    /// What is stored. `histories`: what was said by each member.
+    /// The stored form. `histories` are the conversations of the members.
     pub(crate) fn to_stored(&self, histories: &BTreeMap<&str, &RawValue>) -> String {
         #[derive(Serialize)]
         struct Stored<'a> {
@@ -345,7 +345,7 @@ impl Team {
         serde_json::to_string(&stored).expect("all keys are text")
     }
 
-    /// The same again.
+    /// Reads the stored form.
     pub fn from_stored(name: &str, text: &[u8]) -> Result<(Team, BTreeMap<String, Value>), String> {
         #[derive(Deserialize)]
         struct Version {
@@ -374,7 +374,7 @@ impl Team {
     }
 }
 
-/// What a lead is told of what its teams have written to it.
+/// The message to a lead with the messages of its teams.
 pub fn new_messages(letters: &[String]) -> String {
     let letters = letters.join("\n\n");
     format!(
@@ -383,7 +383,7 @@ pub fn new_messages(letters: &[String]) -> String {
     )
 }
 
-/// Whether this can be a name: it becomes that of a file, and stands in messages.
+/// Checks a name: it becomes the name of a file and stands in messages.
 pub fn is_name(name: &str) -> Result<(), String> {
     let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
     if (1..=64).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-') {
@@ -392,7 +392,7 @@ pub fn is_name(name: &str) -> Result<(), String> {
     Err(format!("{name:?} is not a valid name: use 1 to 64 of A-Z, a-z, 0-9, _ and -"))
 }
 
-/// The tools of a lead for teams, as clients register tools.
+/// The tools of a lead for teams, in the form of `conversation/registerTools`.
 pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
     let text = |description: &str| json!({"type": "string", "description": description});
     let mut kind = text("The name of the agent, from the list above.");
@@ -413,7 +413,7 @@ pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
                     "description": text("The purpose of the team, in one sentence."),
                     "members": {
                         "type": "array",
-                        // A server refuses a property without one.
+                        // A server refuses a property without a description.
                         "description": "Who is in it.",
                         "items": {
                             "type": "object",
@@ -443,7 +443,7 @@ pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
     ]
 }
 
-/// The tool with which a member writes to others.
+/// The tool with which a member sends messages.
 pub fn member_tools() -> Vec<Value> {
     vec![send_tool("The name of another member, or `lead`.")]
 }
@@ -591,7 +591,7 @@ mod tests {
         Wake(usize),
         End(usize, bool),
         ReadByLead,
-        /// lspool dies, and what was stored then is what there is. The turns that were running are asked again.
+        /// lspool dies, and the team continues from its stored state. The running turns start again.
         Restore,
     }
 
@@ -608,7 +608,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, each message is read once by the one it was sent to, in the order in which they were sent.
+        /// For any events, each message is read once by its receiver, in the order of sending.
         #[test]
         fn team_delivers_each_message_once_and_in_order(steps in steps()) {
             let mut team = three();

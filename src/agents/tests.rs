@@ -1,6 +1,6 @@
-//! Files as people write them, and as nobody does.
+//! Valid and invalid agent files.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use expect_test::{Expect, expect};
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -208,17 +208,21 @@ fn aliases_are_sorted_and_map_to_known_tools() {
     }
 }
 
-/// The table in the documentation is this one.
+/// The documentation has a line for each list of tools with its aliases, and one for the aliases without a tool.
 #[test]
 fn documentation_lists_every_alias() {
-    let text = include_str!("../../docs/agents.md");
+    let mut lines = BTreeMap::<String, Vec<String>>::new();
     for (alias, tools) in ALIASES {
-        let meant = match tools {
-            [] => "—".to_owned(),
+        let tools = match tools {
+            [] => "nothing".to_owned(),
             tools => tools.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", "),
         };
-        let row = format!("| `{alias}` | {meant} |");
-        assert!(text.contains(&row), "docs/agents.md has no row {row}");
+        lines.entry(tools).or_default().push(format!("`{alias}`"));
+    }
+    let text = include_str!("../../docs/agents.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    for (tools, aliases) in lines {
+        let line = format!("- {tools}: {} ", aliases.join(", "));
+        assert!(text.contains(&line), "docs/agents.md has no line {line}");
     }
 }
 
@@ -240,7 +244,7 @@ fn user_agents_replace_builtin_ones_and_workspace_agents_replace_none() {
     add(Author::Workspace, "w/own.md", "own");
     add(Author::Workspace, "v/own.md", "own");
     registry.add(&mut config, Author::Workspace, Path::new("w/bad.md"), Ok("nothing"));
-    registry.add(&mut config, Author::Workspace, Path::new("w/gone.md"), Err("it is no file".to_owned()));
+    registry.add(&mut config, Author::Workspace, Path::new("w/gone.md"), Err("it is not a file".to_owned()));
     assert_eq!(config.agents["plan"].source, AgentSource::UserFile("home/plan.md".into()));
     assert_eq!(config.agents["own"].prompt.as_deref(), Some("w/own.md"));
     assert_eq!(config.agents["explore"].source, AgentSource::Builtin);
@@ -249,7 +253,7 @@ fn user_agents_replace_builtin_ones_and_workspace_agents_replace_none() {
     assert!(!config.agents.contains_key("Explore"));
     expect![[r#"
         w/bad.md:1: missing front matter: the file must begin with a line `---`, and a second `---` must end it
-        w/gone.md: it is no file
+        w/gone.md: it is not a file
         home/mine.md:1: agent "mine" is shadowed: the user's configuration has an agent of that name
         other/new.md:1: agent "New" is shadowed: home/new.md has an agent of that name
         w/explore.md:1: agent "Explore" is shadowed: lspool has an agent of that name
@@ -265,7 +269,7 @@ fn broken_user_file_reserves_its_name_against_workspaces() {
         &mut config,
         Author::User,
         Path::new("home/tester.agent.md"),
-        Err("it is no file".to_owned()),
+        Err("it is not a file".to_owned()),
     );
     for name in ["reviewer", "Tester", "other"] {
         let text = format!("---\nname: {name}\n---\n");
@@ -280,7 +284,7 @@ fn broken_user_file_reserves_its_name_against_workspaces() {
         ]
     );
     assert!(config.agents.contains_key("other") && !config.agents.contains_key("reviewer"));
-    // The user's own next file may have it.
+    // Another file of the user may have the name.
     registry.add(&mut config, Author::User, Path::new("other/reviewer.md"), Ok("---\nname: reviewer\n---\n"));
     assert!(config.agents.contains_key("reviewer"));
 }
@@ -298,7 +302,7 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever a file says, it says where it is wrong, and never runs out of its lines.
+    /// For any content, an error names an existing line.
     #[test]
     fn parser_reads_any_text_or_reports_valid_lines(text in "\\PC*|(---\n)?([a-z]{1,5}: ?[&*\\[\\]{}'\"|>#!a-z0-9, -]{0,12}\n){0,5}(---\n)?") {
         if let Err(problems) = parse(&text, Path::new("a.md")) {
@@ -308,7 +312,7 @@ proptest! {
         }
     }
 
-    /// A list of names gives what each of them gives, and only a `*` gives everything.
+    /// A list gives the tools of its names, and only `*` gives all.
     #[test]
     fn tool_list_grants_no_more_than_its_names(names in vec(name(), 0..6), quoted in any::<bool>()) {
         let list = serde_json::to_string(&names).unwrap();
@@ -331,7 +335,7 @@ proptest! {
         }
     }
 
-    /// The order of the files decides, not what they say.
+    /// The order of the files decides, not their contents.
     #[test]
     fn registry_never_gives_workspace_agents_existing_names(
         files in vec((any::<bool>(), 0_usize..6), 0..12),
@@ -339,7 +343,7 @@ proptest! {
         const NAMES: [&str; 6] = ["explore", "Explore", "bash", "a", "A", "b"];
         let mut config = Config::default();
         let mut registry = Registry::default();
-        // As they are read: the user's first.
+        // In the order of reading: the user's first.
         let (user, workspace): (Vec<_>, Vec<_>) = files.into_iter().partition(|(is_user, _)| *is_user);
         for (n, (is_user, name)) in user.iter().chain(&workspace).enumerate() {
             let author = if *is_user { Author::User } else { Author::Workspace };

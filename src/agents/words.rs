@@ -1,10 +1,10 @@
-//! `delegate --type X --prompt "…"`: delegation through a tool that runs commands, for servers that forward only tools that they
-//! know.
+//! `delegate --type X --prompt "…"`: delegation through a tool that runs commands, for servers that forward only
+//! known tools.
 //!
-//! A command is split into words as a shell would. One that a shell would do more with (pipes, variables, several
-//! commands) is none of these.
+//! Splits a command into words like a shell. A command with shell syntax (pipes, variables, several commands) is not
+//! a delegation.
 
-/// What a command asks for that begins with `delegate`.
+/// The parts of a command that begins with `delegate`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     /// `--type`.
@@ -30,7 +30,7 @@ pub fn command(text: &str) -> Option<Command> {
         match flag {
             "--type" => it.agent = value,
             "--prompt" => it.prompt = value,
-            // For the user.
+            // For the user only.
             "--description" => {}
             _ => return None,
         }
@@ -38,7 +38,7 @@ pub fn command(text: &str) -> Option<Command> {
     Some(it)
 }
 
-/// The words of a command; `None` if it is more than words.
+/// The words of a command; `None` if it has shell syntax.
 fn split(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -71,7 +71,7 @@ fn split(text: &str) -> Option<Vec<String>> {
                 }
             }
             '\\' => match chars.next()? {
-                // The line goes on.
+                // The line continues.
                 '\n' => {}
                 it => word.get_or_insert_default().push(it),
             },
@@ -83,7 +83,7 @@ fn split(text: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// What a model is told of such commands, after what the tool does anyway.
+/// The addition to the description of the tool, for a model.
 pub fn usage(agents: &str) -> String {
     format!(
         "\n\nA command of this form starts a sub-agent instead and returns at once:\ndelegate --type NAME --prompt \"TASK\"\n\
@@ -127,7 +127,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is put in quotes comes out as it was.
+        /// Quoted text is read unchanged.
         #[test]
         fn split_returns_quoted_words_unchanged(
             words in vec("\\PC{0,12}|[ -~\n]{0,12}", 1..5),

@@ -1,6 +1,7 @@
-//! YAML front matter as a tree in which every value knows its line.
+//! YAML front matter as a tree with the line of each value.
 //!
-//! Anchors and aliases are refused: a few lines of them stand for gigabytes, and the file may come from a repository.
+//! Anchors and aliases are errors: a few lines of them can stand for gigabytes, and the file may come from a
+//! repository.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +10,10 @@ use serde_json::{Map, Value};
 
 use super::file::Problem;
 
-/// Deeper than anything that people write.
+/// The limit of nesting.
 const DEPTH: usize = 32;
 
-/// A value, and the line it begins in, counted from 1.
+/// A value with the line of its beginning, counted from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) line: usize,
@@ -21,7 +22,7 @@ pub(super) struct Node {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Yaml {
-    /// `is_plain`: without quotes, so it may be a number and the like.
+    /// `is_plain`: without quotes, so it may be a number or another scalar.
     Text {
         text: String,
         is_plain: bool,
@@ -30,11 +31,11 @@ pub(super) enum Yaml {
     Map(Entries),
 }
 
-/// Keys in their order, each with its line.
+/// Keys with their lines and values, in order.
 pub(super) type Entries = Vec<(String, usize, Node)>;
 
 impl Node {
-    /// As JSON: what YAML takes for a number or the like is one.
+    /// As JSON: plain scalars become numbers and so on.
     pub(super) fn to_json(&self) -> Value {
         match &self.value {
             Yaml::Text { text, is_plain: true } => plain(text),
@@ -47,12 +48,12 @@ impl Node {
         }
     }
 
-    /// Whether nothing was written.
+    /// Whether the value is missing.
     pub(super) fn is_null(&self) -> bool {
         self.to_json().is_null()
     }
 
-    /// What it is, with its article.
+    /// Its type, with an article.
     pub(super) fn a(&self) -> &'static str {
         match (&self.value, self.to_json()) {
             (Yaml::List(_), _) => "a list",
@@ -66,7 +67,7 @@ impl Node {
     }
 }
 
-/// A scalar without quotes, as the core schema of YAML 1.2 reads it.
+/// A plain scalar by the core schema of YAML 1.2.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -79,7 +80,7 @@ fn plain(text: &str) -> Value {
     }
 }
 
-/// Reads the text of a front matter; it must be a table. `before`: how many lines of the file come first.
+/// Reads a front matter, which must be a table. `before` is the number of lines before it.
 pub(super) fn read(text: &str, before: usize) -> Result<Entries, Problem> {
     let mut reader = Reader { events: Parser::new_from_str(text), before };
     let mut root = None;
@@ -101,11 +102,11 @@ pub(super) fn read(text: &str, before: usize) -> Result<Entries, Problem> {
     }
 }
 
-/// Keys whose value is a text for people or models.
+/// Keys with texts for people or models.
 const TEXTS: [&str; 3] = ["description", "argument-hint", "name"];
 
-/// The same, where texts of one line may hold what YAML takes for a key, as in `description: Use when: …`. Other
-/// programs read them as text. Tells of each.
+/// Like [`read`], but accepts a colon and a space in texts of one line, as in `description: Use when: …`. Other
+/// programs read them as text. Reports each.
 pub(super) fn read_loosely(text: &str, before: usize) -> Result<(Entries, Vec<Problem>), Problem> {
     let error = match read(text, before) {
         Ok(entries) => return Ok((entries, Vec::new())),
@@ -131,7 +132,7 @@ pub(super) fn read_loosely(text: &str, before: usize) -> Result<(Entries, Vec<Pr
     read(&quoted, before).map(|it| (it, warnings)).map_err(|_| error)
 }
 
-/// The key of a line that holds a plain text with a colon in it, and the line with quotes around the text.
+/// The key of a line with a colon in its text, and the line with quotes around the text.
 fn quoted_text(line: &str) -> Option<(&str, String)> {
     let (key, text) = line.split_once(": ")?;
     let text = text.trim();
@@ -169,7 +170,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next event within something that has not ended.
+    /// The next event within a table or a list.
     fn inner(&mut self, line: usize) -> Result<(Event<'a>, usize), Problem> {
         self.next()?.ok_or_else(|| problem(line, "invalid YAML: unexpected end"))
     }

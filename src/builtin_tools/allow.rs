@@ -1,8 +1,7 @@
-//! Which commands are run without a question.
+//! Decides which commands run without a question.
 //!
-//! **What is not understood is asked about.** A command is compared word by word only if a shell makes nothing of it but
-//! words: no operators, variables, patterns, comments, or several lines. Any other one is allowed only as a whole, letter by
-//! letter.
+//! **In doubt lspool asks.** A command is compared word by word only if a shell sees only words in it: no operators,
+//! variables, patterns, comments, or several lines. Any other command must equal an entry letter by letter.
 
 /// Whether one of the entries of a list allows a command.
 pub fn is_allowed(command: &str, allow: &[String]) -> bool {
@@ -15,7 +14,7 @@ pub fn is_allowed(command: &str, allow: &[String]) -> bool {
     })
 }
 
-/// Whether an entry stands for these words: the same ones, or with ` *` at its end any that begin so.
+/// Whether an entry allows these words: the same words, or with ` *` at its end any words that begin with them.
 fn covers(entry: &str, given: &[String]) -> bool {
     let (entry, is_open) = match entry.strip_suffix(" *") {
         Some(entry) => (entry, true),
@@ -29,7 +28,7 @@ fn covers(entry: &str, given: &[String]) -> bool {
     }
 }
 
-/// The words of a command, if it is nothing but words. All shells must agree on that.
+/// The words of a command, if it consists of plain words. All shells must agree on that.
 pub(crate) fn words(command: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
@@ -48,9 +47,9 @@ pub(crate) fn words(command: &str) -> Option<Vec<String>> {
                     }
                 }
             }
-            // Of these no shell makes anything, wherever they are.
+            // Characters without a meaning in any shell.
             it if it.is_alphanumeric() || "-_./:,+@%".contains(it) => word.get_or_insert_default().push(it),
-            // `--flag=value` is a word, `NAME=value` before a command a variable.
+            // `--flag=value` is a word; `NAME=value` before a command sets a variable.
             '=' if !words.is_empty() => word.get_or_insert_default().push('='),
             _ => return None,
         }

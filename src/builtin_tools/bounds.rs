@@ -1,14 +1,14 @@
-//! How much is answered: the beginning of a text, or the beginning and the end of what a command writes.
+//! Limits results: the beginning of a text, or the beginning and the end of a command's output.
 
 use std::collections::VecDeque;
 
-/// The text, or as much of its beginning as may be answered, and a word on that.
+/// The text, cut to the limit with a note.
 pub fn cut(mut text: String, most: usize, more: &str) -> String {
     if text.len() <= most {
         return text;
     }
     let end = text.floor_char_boundary(most);
-    // Rather whole lines.
+    // Prefers whole lines.
     let end = text[..end].rfind('\n').map_or(end, |it| it + 1);
     text.truncate(end);
     if !text.is_empty() && !text.ends_with('\n') {
@@ -18,7 +18,7 @@ pub fn cut(mut text: String, most: usize, more: &str) -> String {
     text
 }
 
-/// What is kept of a stream: its first and its last bytes.
+/// The kept part of a stream: its first and its last bytes.
 #[derive(Debug)]
 pub struct Kept {
     head: Vec<u8>,
@@ -29,18 +29,18 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Keeps so many bytes: a quarter of them from the beginning. What matters is mostly at the end.
+    /// Keeps this many bytes, a quarter of them from the beginning. The end matters most.
     pub fn new(most: usize) -> Kept {
         let most_head = most / 4;
         Kept { head: Vec::new(), tail: VecDeque::new(), most_head, most_tail: most - most_head, total: 0 }
     }
 
-    /// How many bytes there were.
+    /// The number of bytes in all.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// What was written next.
+    /// Adds output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(self.most_head - self.head.len()));
@@ -51,20 +51,20 @@ impl Kept {
         self.tail.extend(rest);
     }
 
-    /// As text. What is no text is marked in it.
+    /// The kept output as text, with invalid bytes marked.
     pub fn text(&self) -> String {
         let (first, second) = self.tail.as_slices();
         let kept = (self.head.len() + self.tail.len()) as u64;
         if kept == self.total {
             let bytes = [&self.head, first, second].concat();
             let text = String::from_utf8_lossy(&bytes);
-            // A byte that is no text is three in it.
+            // An invalid byte takes three bytes in the text.
             if text.len() <= self.most_head + self.most_tail {
                 return text.into_owned();
             }
         }
         let tail = [first, second].concat();
-        // A character that was cut in two says nothing.
+        // Half a character is left out.
         let start = tail.iter().take(3).take_while(|it| **it & 0xc0 == 0x80).count();
         let tail = &tail[start..];
         let (head, n_head) = beginning(&self.head, self.most_head);
@@ -76,7 +76,7 @@ impl Kept {
     }
 }
 
-/// Bytes as a text of so many bytes at most, and how many they are.
+/// The text of the first bytes, and their number.
 fn beginning(bytes: &[u8], most: usize) -> (String, usize) {
     let (mut text, mut n) = (String::new(), 0);
     for chunk in bytes.utf8_chunks() {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     proptest! {
-        /// However it comes, the same is kept, and never more than may be.
+        /// For any chunks, the kept part is the same, and within the limit.
         #[test]
         fn kept_output_does_not_depend_on_pieces(
             pieces in vec(vec(any::<u8>(), 0..20), 0..10),

@@ -1,13 +1,13 @@
-//! What a model asks for, read from the input of its call. What is wrong with it is told to the model.
+//! Reads the input of a model's call. The errors are for the model.
 
 use serde_json::{Map, Value};
 
 use super::Tool;
 use crate::util::json;
 
-/// How many files a search names, unless it is asked for another number.
+/// The default number of files in the result of a search.
 const FILES: usize = 200;
-/// How many files it may be asked for.
+/// The maximum number.
 const MOST_FILES: usize = 2000;
 
 /// A call with its arguments.
@@ -17,7 +17,7 @@ pub enum Call {
     ReadFile {
         /// The file.
         path: String,
-        /// Which lines of it.
+        /// The lines to read.
         lines: Lines,
     },
     /// [`Tool::ListDir`]
@@ -27,18 +27,18 @@ pub enum Call {
     },
     /// [`Tool::FileSearch`]
     FileSearch {
-        /// A glob.
+        /// A glob pattern.
         pattern: String,
-        /// How many files to name.
+        /// The maximum number of files.
         most: usize,
     },
     /// [`Tool::GrepSearch`]
     GrepSearch {
         /// A text, or a regular expression.
         pattern: String,
-        /// Which of the two.
+        /// Whether it is a regular expression.
         is_regex: bool,
-        /// A glob for the files to look into.
+        /// A glob pattern for the files to search.
         include: Option<String>,
     },
     /// [`Tool::CreateFile`]
@@ -52,9 +52,9 @@ pub enum Call {
     ReplaceString {
         /// The file.
         path: String,
-        /// What is there.
+        /// The text to replace.
         old: String,
-        /// What shall be there.
+        /// The new text.
         new: String,
     },
     /// [`Tool::InsertEdit`]
@@ -66,7 +66,7 @@ pub enum Call {
     },
     /// [`Tool::Terminal`]
     Terminal {
-        /// What a shell is given.
+        /// The command line for a shell.
         command: String,
     },
 }
@@ -124,7 +124,7 @@ impl Call {
 }
 
 impl Call {
-    /// Whether everything is as it was, whatever comes of it.
+    /// Whether the call changes nothing.
     pub fn changes_nothing(&self) -> bool {
         match self {
             Call::ReadFile { .. }
@@ -154,12 +154,12 @@ impl Input<'_> {
         }
     }
 
-    /// A text that must be there, and may be empty.
+    /// A required string, which may be empty.
     fn required(&self, key: &str) -> Result<String, String> {
         self.text(key)?.ok_or_else(|| format!("`{key}` is missing"))
     }
 
-    /// A text that must be there, and say something.
+    /// A required string that is not empty.
     fn given(&self, key: &str) -> Result<String, String> {
         match self.required(key)? {
             text if text.is_empty() => Err(format!("`{key}` is empty")),
@@ -167,7 +167,7 @@ impl Input<'_> {
         }
     }
 
-    /// A path, which may be written as a URI.
+    /// A path or a `file:` URI.
     fn path(&self, key: &str) -> Result<String, String> {
         let path = self.given(key)?;
         if path.contains('\0') {
@@ -191,7 +191,7 @@ impl Input<'_> {
         }
     }
 
-    /// A whole number that is not negative. Models write `3.0`, too.
+    /// An integer of at least 0. Models also write `3.0`.
     fn number(&self, key: &str) -> Result<Option<usize>, String> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let whole = value.as_f64().filter(|it| it.fract() == 0.0 && (0.0..=1e9).contains(it));
@@ -200,7 +200,7 @@ impl Input<'_> {
         number.map(Some).ok_or_else(|| format!("`{key}` must be an integer of at least 0"))
     }
 
-    /// `startLine` and `endLine`, or `offset` and `limit`, as other tools of this name have them.
+    /// `startLine` and `endLine`, or `offset` and `limit` of other tools with this name.
     fn lines(&self) -> Result<Lines, String> {
         let first = match (self.number("startLine")?, self.number("offset")?) {
             (Some(first), _) | (None, Some(first)) => first.max(1),

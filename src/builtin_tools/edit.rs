@@ -1,11 +1,11 @@
-//! What an edit makes of a text. The line ends of the file stay as they are, and so does a byte order mark.
+//! Edits texts. Keeps the line ends and the byte order mark of the file.
 
-/// What models write where they leave out text of the file.
+/// A placeholder that models write for omitted text.
 const OMISSION: &str = "...existing code...";
 
 const MARK: char = '\u{feff}';
 
-/// The text with `new` in the place of `old`, which must be there exactly once.
+/// Replaces `old` by `new`. `old` must occur exactly once.
 pub fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
     let (old, new) = match has_windows_ends(text) {
         true => (with_windows_ends(old), with_windows_ends(new)),
@@ -18,7 +18,7 @@ pub fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
         let at = memchr::memmem::find(text.as_bytes().get(from..)?, old.as_bytes())?;
         Some(from + at)
     };
-    // They may overlap.
+    // Matches may overlap.
     let first = find(0);
     match (first, first.and_then(|at| find(at + 1))) {
         (None, _) => Err("`oldString` does not occur in the file: read the file again and copy the text \
@@ -32,7 +32,7 @@ pub fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
     }
 }
 
-/// What a file is to hold that held `text` and is written anew.
+/// The new content of a file that contained `text`.
 pub fn rewritten(text: &str, new: &str) -> Result<String, String> {
     if new.contains(OMISSION) && !text.contains(OMISSION) {
         return Err(format!("`code` must be the whole text of the file, without {OMISSION:?}"));
@@ -45,7 +45,7 @@ pub fn rewritten(text: &str, new: &str) -> Result<String, String> {
     Ok(if mark { format!("{MARK}{new}") } else { new })
 }
 
-/// Whether the lines of a text end as they do on Windows: all of them, or it is not known what is meant.
+/// Whether all lines end as on Windows.
 fn has_windows_ends(text: &str) -> bool {
     let n = memchr::memchr_iter(b'\n', text.as_bytes()).count();
     n > 0 && n == text.matches("\r\n").count()
@@ -97,7 +97,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is around the old text is untouched.
+        /// The text around the edit stays.
         #[test]
         fn replaced_changes_nothing_else(
             before in "[ab\n]{0,12}",
@@ -109,7 +109,7 @@ mod tests {
             prop_assert_eq!(replaced(&text, "X", &new), Ok(format!("{before}{new}{after}")));
         }
 
-        /// An edit and line ends of Windows do not get into each other's way.
+        /// Edits work with line ends of Windows.
         #[test]
         fn edit_gives_same_result_for_any_line_endings(
             text in "[ab\n]{0,20}",

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Prints them, for people or as JSON. With `check`, a file that cannot be read is a failure.
+/// Prints them, for people or as JSON. With `check`, an unreadable file is a failure.
 pub(super) fn run(args: &Args, json: bool, check: bool, screen: Screen) -> anyhow::Result<ExitCode> {
     let env = Env::real();
     let user = read_user(args.config.as_deref(), &env).map_err(anyhow::Error::msg)?;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, json: bool, check: bool, screen: Screen) -> anyho
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Names of tools that seem to be mistyped. An editor may register any name, so none is an error.
+/// Reports tool names that may be mistyped. None is an error, because an editor may register any name.
 fn doubts(config: &Config) -> impl Iterator<Item = String> {
     let agents = config.agents.iter().map(|(name, it)| (format!("agent {name:?}"), it.tools.as_deref()));
     let workers = config.workers.iter().map(|it| (format!("worker {:?}", it.role), it.tools.as_deref()));

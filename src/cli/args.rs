@@ -1,7 +1,7 @@
-//! The command line: its options, and what a line asks for.
+//! The command line: its options and their meaning.
 //!
-//! Carries nothing out. The guard and a confined command have command lines of their own, which `cli::run` looks at
-//! before this one.
+//! Carries nothing out. The guard and a confined command have command lines of their own, which `cli::run` handles
+//! first.
 
 mod flags;
 mod servers;
@@ -25,27 +25,27 @@ use crate::{
     shell::discover::{CliServers, Env},
 };
 
-/// What lspool is asked to do.
+/// A parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Args {
     /// The configuration file, if it is not at its usual place.
     pub(super) config: Option<PathBuf>,
-    /// Where the log goes; before what the configuration says.
+    /// The log file. Overrides the configuration.
     pub(super) log_file: Option<PathBuf>,
-    /// How much is logged; before what the configuration says.
+    /// The log level. Overrides the configuration.
     pub(super) log_level: Option<LogLevel>,
-    /// Where the session is recorded; before what the configuration says.
+    /// The file of the recording. Overrides the configuration.
     pub(super) record: Option<PathBuf>,
-    /// Whether the recording has texts as they are; before what the configuration says.
+    /// Whether the recording keeps texts. Overrides the configuration.
     pub(super) record_texts: Option<bool>,
     /// When to use color.
     pub(super) color: ColorChoice,
-    /// The task itself.
+    /// The command.
     pub(super) command: Command,
 }
 
 impl Args {
-    /// An option without effect in front of the command, and why it has none.
+    /// An option before the command that has no effect, and the reason.
     fn unused(&self) -> Option<(&'static str, &'static str)> {
         const UNREAD: &str = "reads no configuration";
         const UNSERVED: &str = "does not serve an editor";
@@ -72,7 +72,7 @@ impl Args {
         given.into_iter().find(|(is_unused, _)| *is_unused).map(|(_, option)| option)
     }
 
-    /// `~/` in paths expanded: editors pass them as they are written, where a shell would do it.
+    /// Expands `~/` in paths. A shell would do it, but editors pass paths unchanged.
     #[must_use]
     pub(super) fn at_home(mut self, env: &Env) -> Args {
         for file in [&mut self.config, &mut self.log_file, &mut self.record].into_iter().flatten() {
@@ -82,63 +82,63 @@ impl Args {
     }
 }
 
-/// The tasks.
+/// The commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Serve the editor on stdin and stdout.
     Serve(CliServers),
     /// Show a crash that an editor does not notice.
     Demo,
-    /// Print the settings of an editor.
+    /// Print the settings for an editor.
     Setup {
-        /// Of this one.
+        /// The editor.
         editor: Editor,
-        /// For these servers; those that are found if there are none.
+        /// The servers. Without any, the ones that lspool finds.
         servers: Vec<String>,
     },
     /// Try the configured servers, or some.
     Check {
-        /// Also say what is not used.
+        /// Whether to report skipped executables.
         is_verbose: bool,
         /// These.
         servers: CliServers,
     },
     /// List the agents of the current folder.
     Agents {
-        /// For a program.
+        /// Whether to print JSON.
         json: bool,
-        /// Fail if a file has a mistake.
+        /// Whether an error in a file is a failure.
         check: bool,
     },
     /// Replay a recording and compare.
     Replay(Replay),
     /// Work on a goal.
     Orchestrate(Orchestrate),
-    /// Say something to the lspools that are running.
+    /// Send a request to the running lspools.
     Instances {
-        /// What.
+        /// The request.
         task: instances::Task,
-        /// To the one with this process id.
+        /// The process id of the only lspool to ask.
         pid: Option<u32>,
     },
     /// Act as a server from a recording.
     ServeRecording {
-        /// The recording; none: the one inside lspool.
+        /// The recording. Without one, the builtin recording.
         file: Option<PathBuf>,
-        /// Which process of it.
+        /// The process to play.
         process: Option<String>,
-        /// When things are said.
+        /// The speed of the messages.
         speed: Speed,
         /// Whether a client that differs from the recorded one is a failure.
         is_strict: bool,
     },
-    /// Show what a recording holds.
+    /// Show the contents of a recording.
     Inspect {
         /// The recording.
         file: PathBuf,
-        /// What of it.
+        /// The part to show.
         filter: inspect::Filter,
-        /// As a page for a browser.
+        /// Whether to print a page for a browser.
         html: bool,
     },
     /// Print the schema of the configuration.
@@ -203,7 +203,7 @@ fn try_parse(words: &[OsString]) -> Result<Args, clap::Error> {
     }
 }
 
-/// What `--color` says, before the rest is read: help and errors have colors too.
+/// The value of `--color`, before the rest is read: help and errors have colors too.
 fn color(words: &[OsString]) -> ColorChoice {
     let mut words = words.iter().skip(1).map_while(|it| it.to_str()).take_while(|it| *it != "--");
     while let Some(word) = words.next() {
@@ -219,7 +219,7 @@ fn color(words: &[OsString]) -> ColorChoice {
     ColorChoice::Auto
 }
 
-/// An error with what was probably meant.
+/// Adds a suggestion to an error.
 fn explained(mut error: clap::Error, words: &[OsString], definition: &clap::Command) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;

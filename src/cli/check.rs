@@ -1,11 +1,11 @@
 //! `lspool check`: starts every configured server, or those of its command line, and reports whether they work.
 //!
-//! Owns how a server is tried, one after the other: started, initialized, stopped. It is a core like the real
-//! one, so it is the same shell that starts the servers, reads them and sees to their end.
+//! Owns the steps of a trial: start, initialize, stop, one server after the other. It is a core, so the same shell as
+//! usual starts the servers, reads them, and ends them.
 //!
 //! ```text
 //! Starting ─Spawned→ Initializing ─answer→ (Copilot: Asking ─answer→) Stopping ─answer→ Ending ─Exited→ (next)
-//!     └─────────────────────┴── anything wrong ───────────────────────────────────────────┘
+//!     └─────────────────────┴── any error ──────────────────────────────────────────────────┘
 //! ```
 
 mod report;
@@ -40,7 +40,7 @@ use crate::{
     },
 };
 
-/// How long a Copilot server may take to say whether somebody is signed in: it asks GitHub.
+/// How long a Copilot server may take to report the sign-in: it asks GitHub.
 const ACCOUNT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer `shutdown`.
 const STOP: Duration = Duration::from_secs(2);
@@ -71,7 +71,7 @@ async fn try_all<W: World>(
     signals: mpsc::Receiver<i32>,
 ) -> Result<Report, String> {
     let user = read_user(args.config.as_deref(), env)?;
-    // In the home folder, everything that the user installed would lie in the workspace.
+    // In the home folder, everything that the user installed would be in the workspace.
     let is_home = env.home.as_ref().is_some_and(|home| home.starts_with(&env.cwd));
     let folders: Vec<_> = (!is_home).then(|| env.cwd.clone()).into_iter().collect();
     let Targets { servers, warnings, group: _ } = match named.is_empty() {
@@ -104,19 +104,19 @@ struct Trials {
     rows: Rc<RefCell<Vec<Row>>>,
     waiting: VecDeque<(usize, Target)>,
     current: Option<Trial>,
-    /// When to look what is next.
+    /// When the next step is due.
     at: Instant,
     progress: Progress,
 }
 
-/// What a person sees while a server starts: one line of a terminal, which is gone at the end.
+/// The progress that a person sees while a server starts: one line of a terminal, removed at the end.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     is_shown: bool,
 }
 
 impl Progress {
-    /// Shows it if stderr is a terminal.
+    /// Shows progress if stderr is a terminal.
     fn to_stderr() -> Progress {
         Progress { is_shown: io::stderr().is_terminal() }
     }
@@ -124,7 +124,7 @@ impl Progress {
     /// Replaces the line.
     fn show(self, text: &str) {
         if self.is_shown {
-            // Narrow enough for any terminal: a line that wraps cannot be taken back.
+            // Short enough for any terminal: a line that wraps cannot be replaced.
             write!(io::stderr(), "\r\x1b[K{}", shorten(text, 50)).ok();
         }
     }
@@ -141,7 +141,7 @@ struct Trial {
     step: Step,
 }
 
-/// How far it is.
+/// The step of a trial.
 enum Step {
     Starting { until: Instant },
     Initializing { until: Instant },
@@ -183,7 +183,7 @@ impl Trials {
         match frame.kind() {
             Kind::Notification => {}
             Kind::Request if frame.method() == Some("initialize") => {
-                self.fail("it sends back what lspool sends: it is not a language server".to_owned(), out);
+                self.fail("it echoes lspool's messages: it is not a language server".to_owned(), out);
             }
             Kind::Request => {
                 let id = frame.id().unwrap_or_else(RawId::null);
@@ -220,7 +220,7 @@ impl Trials {
             let error: Value =
                 frame.error_value().and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default();
             let message = error["message"].as_str().unwrap_or("without a message").to_owned();
-            return self.fail(format!("it answers `initialize` with an error: {message}"), out);
+            return self.fail(format!("it answered `initialize` with an error: {message}"), out);
         };
         let result: Value = serde_json::from_slice(result).unwrap_or_default();
         let Some(trial) = &mut self.current else { return };
@@ -234,11 +234,11 @@ impl Trials {
             return trial.stop(now, out);
         }
         trial.step = Step::Asking { until: now + ACCOUNT };
-        self.progress.show("asking who is signed in …");
+        self.progress.show("checking the sign-in …");
         out.push(Effect::Send(to, Frame::request(id(ACCOUNT_ID), "checkStatus", Some(b"{}"))));
     }
 
-    /// Notes what is wrong, and ends the server.
+    /// Notes an error, and ends the server.
     fn fail(&mut self, message: String, out: &mut Effects) {
         let Some(trial) = &mut self.current else { return };
         self.rows.borrow_mut()[trial.row].fail(message);
@@ -290,7 +290,7 @@ impl Core for Trials {
                 self.on_message(now, &frame, out);
             }
             Event::Malformed { peer: Peer::Backend(process), reason, .. } if is_current(process) => {
-                self.fail(format!("it sends something that is not a message: {reason}"), out);
+                self.fail(format!("it sent an invalid message: {reason}"), out);
             }
             Event::Closed { peer: Peer::Backend(process), error } if is_current(process) => {
                 let error = error.map(|it| format!(": {it}")).unwrap_or_default();
@@ -319,7 +319,7 @@ impl Core for Trials {
                 self.progress.show("");
                 out.push(Effect::Exit(128 + signal));
             }
-            // There is no editor, and what an ended server says does not matter.
+            // No editor is connected, and messages of an ended server do not matter.
             Event::Received(..)
             | Event::Malformed { .. }
             | Event::Closed { .. }
@@ -347,14 +347,14 @@ impl Core for Trials {
             Some(trial) => match trial.step {
                 Step::Starting { until } if now >= until => {
                     let patience = trial.patience.as_secs_f64();
-                    self.fail(format!("it does not start within {patience} s: does its disk respond?"), out);
-                    // It ends when it is there, if ever.
+                    self.fail(format!("it did not start within {patience} s: its disk may not respond"), out);
+                    // If the process starts after all, it is ended then.
                     self.next(now, out);
                 }
                 Step::Initializing { until } if now >= until => {
                     let patience = trial.patience.as_secs_f64();
                     let hint = "hint: if it needs more time, raise `startup_timeout`";
-                    self.fail(format!("it does not answer `initialize` within {patience} s\n{hint}"), out);
+                    self.fail(format!("it did not answer `initialize` within {patience} s\n{hint}"), out);
                 }
                 Step::Asking { until } if now >= until => trial.stop(now, out),
                 Step::Stopping { until } if now >= until => trial.end(out),

@@ -12,10 +12,10 @@ use tokio_util::codec::{Decoder as _, Encoder as _};
 
 use crate::rpc::{Codec, Frame, Incoming, Kind, Patch, RawId};
 
-/// What lspool sends is as long as what its server does.
+/// A message of lspool is as long as one of its server.
 const LONGEST: usize = 256 << 20;
 
-/// The far end is lspool.
+/// A connection to lspool.
 #[derive(Debug)]
 pub(super) struct Client<S> {
     stream: S,
@@ -29,7 +29,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         Client { stream, codec: Codec::new(LONGEST), buffer: BytesMut::new(), last: 0 }
     }
 
-    /// Asks; gives the id under which it will be answered.
+    /// Sends a request; gives its id.
     pub(super) async fn ask(&mut self, method: &str, params: &Value) -> io::Result<RawId> {
         self.last += 1;
         let id = RawId::from(self.last);
@@ -41,7 +41,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.send(&Frame::notification(method, Some(params.to_string().as_bytes()))).await
     }
 
-    /// A notification about a request.
+    /// Sends a notification about a request.
     pub(super) async fn notify_raw(&mut self, method: &str, id: &RawId) -> io::Result<()> {
         let params = Patch::of(b"{}").set("id", id.as_bytes()).finish();
         self.send(&Frame::notification(method, Some(&params))).await
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.stream.write_all(&bytes).await
     }
 
-    /// The next message. Nothing is lost if this is given up.
+    /// Reads the next message. Cancelling the future loses nothing.
     pub(super) async fn hear(&mut self) -> io::Result<Frame> {
         loop {
             while let Some(incoming) = self.codec.decode(&mut self.buffer).map_err(io::Error::other)? {
@@ -71,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
-    /// Ends the session in order, if that does not take too long.
+    /// Ends the session in order, within the time.
     pub(super) async fn leave(&mut self, patience: Duration) {
         let leaving = async {
             let id = self.ask("shutdown", &Value::Null).await?;
@@ -83,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
             }
         };
         if let Ok(Err(error)) = timeout(patience, leaving).await {
-            tracing::debug!(%error, "lspool was gone before it was left");
+            tracing::debug!(%error, "lspool ended before the connection did");
         }
     }
 }

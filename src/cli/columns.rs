@@ -1,15 +1,15 @@
-//! Texts in columns of a terminal: how wide they are, cut, padded, broken into lines.
+//! Texts in columns of a terminal: measures, cuts, pads, and wraps them.
 //!
 //! A wide character takes two columns, so nothing here counts characters.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// How many columns the text takes.
+/// The number of columns of the text.
 pub(super) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text, or as much of it as fits into the columns, with an ellipsis.
+/// The text, cut to the columns with an ellipsis.
 pub(super) fn shorten(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -20,20 +20,20 @@ pub(super) fn shorten(text: &str, columns: usize) -> String {
     cut
 }
 
-/// The text with blanks behind it, so that it takes this many columns.
+/// The text, padded with blanks to the columns.
 pub(super) fn pad(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-/// The text in lines of at most so many columns, broken between words. `indent` begins each line but the first of a
-/// paragraph; a word that is longer than a line is broken.
+/// Wraps the text between words. `indent` begins each line of a paragraph but the first. A word that is longer than a
+/// line is broken.
 pub(super) fn wrap(text: &str, columns: usize, indent: &str) -> Vec<String> {
     let columns = columns.max(width(indent) + 8);
     text.lines().flat_map(|line| wrap_line(line.trim_end(), columns, indent)).collect()
 }
 
 fn wrap_line(line: &str, columns: usize, indent: &str) -> Vec<String> {
-    // What a line begins with stays: lists and code are set in.
+    // The indent of a line stays: lists and code are indented.
     let start = line.len() - line.trim_start().len();
     let mut lines = Vec::new();
     let (mut row, mut is_empty) = (line[..start].to_owned(), true);
@@ -61,7 +61,7 @@ fn wrap_line(line: &str, columns: usize, indent: &str) -> Vec<String> {
     lines.iter().map(|it| it.trim_end().to_owned()).collect()
 }
 
-/// The longest beginning of the text that fits into the columns.
+/// The longest beginning of the text that fits.
 fn prefix(text: &str, columns: usize) -> &str {
     let mut taken = 0;
     let end = text.char_indices().find(|(_, c)| {

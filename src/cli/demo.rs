@@ -1,9 +1,9 @@
-//! `lspool demo`: a crash that an editor does not notice, for somebody who has nothing but this program.
+//! `lspool demo`: a crash that an editor does not notice. Needs nothing but this program.
 //!
 //! Plays an editor in front of another lspool, kills its servers, and checks what the editor sees. The servers are
 //! recordings. Owns the story and its words; `editor` speaks with lspool.
 //!
-//! - Reads and changes nothing of the user: all of it takes place in a folder that is gone at the end.
+//! - Reads and changes nothing of the user: the demo uses a temporary folder.
 
 mod editor;
 
@@ -20,18 +20,18 @@ use super::{
 };
 use crate::{core::CONTINUE, shell::signals};
 
-/// A session with Pyright: a file is opened, hovered over, and mended.
+/// A session with Pyright: an editor opens a file, hovers, and corrects it.
 const PYRIGHT: &str = include_str!("demo/pyright.jsonl");
 /// A turn of the Copilot server in two processes: the second one takes over while a tool runs.
 const COPILOT: &str = include_str!("demo/copilot.jsonl");
 
-/// Plays it. Fails if the editor sees anything of a crash.
+/// Plays the demo. Fails if the editor notices a crash.
 pub(super) fn run(screen: Screen) -> anyhow::Result<ExitCode> {
     let mut show = Show { screen, n_failed: 0 };
     let stage = Stage::new()?;
     let signal = world::runtime()?.block_on(async {
         let mut signals = signals::listen();
-        // The folder goes and the servers end also after Ctrl-C.
+        // Removes the folder and ends the servers, also after Ctrl-C.
         tokio::select! {
             played = play(&stage, &mut show) => played.map(|()| None),
             Some(signal) = signals.recv() => Ok(Some(signal)),
@@ -84,7 +84,7 @@ async fn plain_server(stage: &Stage, show: &mut Show) -> anyhow::Result<()> {
 /// A Copilot server dies while an agent waits for a tool.
 async fn agent(stage: &Stage, show: &mut Show) -> anyhow::Result<()> {
     show.title("3  An agent's server crashes in the middle of an answer")?;
-    // The words that lspool says to a model may differ from the recorded ones.
+    // lspool's message to a model may differ from the recorded one.
     let recording = COPILOT.replace("{CONTINUE}", CONTINUE);
     let mut editor = Editor::start(stage, &recording, "copilot").await?;
     editor.call("conversation/registerTools", &editor.recorded("conversation/registerTools")).await?;
@@ -111,16 +111,16 @@ async fn agent(stage: &Stage, show: &mut Show) -> anyhow::Result<()> {
     show.check(is_well, "the user saw one answer without a break, and the tool ran once")
 }
 
-/// What a person sees.
+/// The output for a person.
 struct Show {
     screen: Screen,
     n_failed: usize,
 }
 
 impl Show {
-    /// How wide it is at most.
+    /// Its maximum width.
     const WIDTH: usize = 80;
-    /// Where the words of a line begin.
+    /// The column of the text in a line.
     const INDENT: &str = "           ";
 
     fn begin(&self) -> anyhow::Result<()> {
@@ -134,7 +134,7 @@ impl Show {
             0 => self.paragraph(
                 "Next: `lspool setup EDITOR` prints the settings for an editor, `lspool check` tries your servers.",
             ),
-            _ => self.paragraph("That is not as it should be: please report it."),
+            _ => self.paragraph("The demo failed: please report this."),
         }
     }
 
@@ -146,7 +146,7 @@ impl Show {
         wrap(text, self.columns(), "").iter().try_for_each(|it| print(&format!("{it}\n")))
     }
 
-    /// Somebody does something.
+    /// Prints one step: who does what.
     fn line(&self, who: &str, what: &str) -> anyhow::Result<()> {
         let tone = if who == "demo" { Tone::Bad } else { Tone::Faint };
         self.told(who, tone, what)

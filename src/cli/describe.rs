@@ -1,4 +1,4 @@
-//! `lspool completions`, `man` and `config schema`: lspool's own description, for other programs.
+//! `lspool completions`, `man` and `config schema`: descriptions of lspool for other programs.
 
 use std::process::ExitCode;
 

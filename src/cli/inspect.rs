@@ -1,7 +1,7 @@
-//! `lspool inspect`: what a recording holds, as a timeline for people.
+//! `lspool inspect`: a recording as a timeline for people.
 //!
-//! Requests and what came of them, grouped by conversation; the calls of tools within; what became of the processes. The
-//! file is read once, and of each message no more is kept than is shown. `--html` makes a page of it for a browser.
+//! Shows requests with their results, grouped by conversation, tool calls, and processes. Reads the file once, and
+//! keeps only the shown part of each message. `--html` makes a page for a browser.
 
 mod html;
 mod table;
@@ -21,14 +21,14 @@ use self::timeline::Timeline;
 use super::{print, replay, screen::Screen};
 use crate::recording::{reader::Problem, source::Source};
 
-/// What is shown.
+/// The filter of a timeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Filter {
     /// Only this conversation.
     pub(super) conversation: Option<String>,
-    /// Only messages of these methods, notifications included; `*` stands for anything.
+    /// Only messages of these methods, notifications included; `*` matches anything.
     pub(super) method: Option<String>,
-    /// Only what went wrong.
+    /// Only errors.
     pub(super) only_errors: bool,
 }
 
@@ -44,14 +44,14 @@ pub(super) fn run(file: &Path, filter: &Filter, html: bool, screen: Screen) -> a
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is made of a timeline.
+/// The form of a timeline.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Text(Screen),
     Page,
 }
 
-/// The text for a recording.
+/// Renders a recording.
 fn text(input: impl BufRead, filter: &Filter, form: Form) -> Result<String, Problem> {
     let mut source = Source::new(input);
     let mut timeline = Timeline::new(filter.method.as_deref());
@@ -65,7 +65,7 @@ fn text(input: impl BufRead, filter: &Filter, form: Form) -> Result<String, Prob
     })
 }
 
-/// Whether a text is like a pattern in which `*` stands for anything.
+/// Whether a text matches a pattern with `*` for anything.
 fn is_like(text: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! `lspool status`, `restart`, `stop`, `move`, `logs` and `reload`: what is said to those that are running.
+//! `lspool status`, `restart`, `stop`, `move`, `logs` and `reload`: requests to running lspools.
 //!
-//! Owns how they are found, which of them is meant, and what is shown. They do the work: each is asked over its
-//! control socket, in the same words that an editor may use (`docs/control.md`).
+//! Owns finding and choosing a running lspool, and the output. The commands use its control socket, with the same
+//! requests that an editor may send (`docs/control.md`).
 
 mod client;
 mod commands;
@@ -29,50 +29,50 @@ use super::{
 };
 use crate::shell::{control, discover::Env};
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// What all of them are doing.
+    /// Show the state of all.
     Status {
-        /// For a program.
+        /// Whether to print JSON.
         json: bool,
-        /// Again whenever it changes.
+        /// Whether to print each change.
         watch: bool,
-        /// With the ids of conversations.
+        /// Whether to print the ids of conversations.
         long: bool,
     },
-    /// Start a backend anew.
+    /// Restart a backend.
     Restart(String),
-    /// End a backend's process.
+    /// Stop a backend.
     Stop(String),
-    /// How conversations are kept to their tools.
+    /// Choose how to keep conversations to their tools.
     Move {
-        /// A conversation or a tool set; all of them.
+        /// A conversation or a tool set. Without a name, all.
         name: Option<String>,
-        /// By what.
+        /// `process` or `mode`.
         to: String,
     },
-    /// What a backend's processes have written to stderr.
+    /// Print the stderr of a backend's processes.
     Logs {
-        /// Which backend.
+        /// The backend.
         name: String,
-        /// And what they go on to write.
+        /// Whether to continue with new lines.
         follow: bool,
     },
-    /// Read the configuration anew.
+    /// Reload the configuration.
     Reload,
 }
 
-/// Why a command did not do what it was asked for.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The backend, or lspool, did not do it.
+    /// The backend, or lspool, failed.
     Failed(String),
-    /// Nobody can be meant, or several.
+    /// The name matches none, or several.
     Usage(String),
     /// No lspool is running.
     Nobody(String),
-    /// Whoever read what was written reads no more.
+    /// The reader of the output has closed the pipe.
     Unread,
 }
 
@@ -87,7 +87,7 @@ impl Failure {
         }
     }
 
-    /// What to tell, if anything.
+    /// The message to print, if any.
     fn message(&self) -> Option<&str> {
         match self {
             Failure::Unread => None,
@@ -100,7 +100,7 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::Unread,
-            _ => Failure::Failed(format!("cannot write what there is to say: {error}")),
+            _ => Failure::Failed(format!("cannot write to stdout: {error}")),
         }
     }
 }
@@ -115,20 +115,20 @@ impl From<Error> for Failure {
     }
 }
 
-/// Does it, and prints what comes of it.
+/// Runs the request and prints the result.
 pub(super) fn run(task: &Task, pid: Option<u32>, screen: Screen) -> anyhow::Result<ExitCode> {
     let folders = control::folders(&Env::real());
     let mut out = io::stdout();
     let asking = ask(task, pid, &folders, &mut out, screen);
     let Err(failure) = world::runtime()?.block_on(asking) else { return Ok(ExitCode::SUCCESS) };
-    // One that was shown where the result is expected has no words.
+    // A failure that was printed with the result has no message.
     if let Some(message) = failure.message().filter(|it| !it.is_empty()) {
         tell(message);
     }
     Ok(ExitCode::from(failure.status()))
 }
 
-/// Does it. `folders` are where sockets may be; `pid` is the one that is meant.
+/// Runs the request. `folders` are those with sockets; `pid` chooses one lspool.
 async fn ask(
     task: &Task,
     pid: Option<u32>,
@@ -137,7 +137,7 @@ async fn ask(
     screen: Screen,
 ) -> Result<(), Failure> {
     let done = perform(task, pid, folders, out, screen).await;
-    // A program gets its document all the same.
+    // A program gets its JSON document also after a failure.
     match (task, &done) {
         (Task::Status { json: true, watch: true, .. }, Err(Failure::Nobody(_))) => {
             writeln!(out, "{}", report::json(&[]))?;
@@ -165,8 +165,8 @@ async fn perform(
         return Err(nobody(pid, &refused));
     }
     for problem in refused {
-        // Nobody may read it any more.
-        writeln!(io::stderr(), "lspool: {problem}, so nothing in there is asked").ok();
+        // The reader may have closed the pipe.
+        writeln!(io::stderr(), "lspool: {problem}; lspool ignores the sockets there").ok();
     }
     match task {
         Task::Status { json: true, .. } => writeln!(out, "{:#}", report::json(&seen))?,
@@ -193,7 +193,7 @@ fn nobody(pid: Option<u32>, refused: &[String]) -> Failure {
     for problem in refused {
         message.push_str("; ");
         message.push_str(problem);
-        message.push_str(", so nothing in there is asked");
+        message.push_str("; lspool ignores the sockets there");
     }
     Failure::Nobody(message)
 }

@@ -1,4 +1,4 @@
-//! The log: where it goes, and how much of it.
+//! The log: its file and level.
 
 use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     shell::discover::Env,
 };
 
-/// Begins the log if one is asked for. A pipe that nobody reads loses lines rather than hold us up.
+/// Begins the log, if it is wanted. A pipe without a reader loses lines and does not hold up lspool.
 pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<()> {
     let file = match (&args.log_file, &config.log.file) {
         (Some(file), _) => file.clone(),
@@ -45,8 +45,8 @@ pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<(
         .log_internal_errors(false)
         .with_writer(Arc::new(log))
         .init();
-    // Under the name of the program, not of this file: people filter a log by it.
+    // With the name of the program as target, because people filter by it.
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
-    tracing::info!(target: "lspool", version, pid, "lspool starts");
+    tracing::info!(target: "lspool", version, pid, "lspool started");
     Ok(())
 }

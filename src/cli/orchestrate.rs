@@ -1,10 +1,10 @@
-//! `lspool orchestrate`: lspool with a terminal in the place of the editor.
+//! `lspool orchestrate`: lspool with a terminal instead of an editor.
 //!
-//! Puts the two together, in one process, and owns the exit status. What is said to lspool and shown to its user is
-//! `terminal`'s, what an orchestration looks like `view`'s.
+//! Runs both in one process, and owns the exit status. `terminal` owns the messages to lspool and the questions,
+//! `view` the drawing of an orchestration.
 //!
-//! - Nothing that a model says moves the cursor.
-//! - A command of a worker is run only if the user, `--yes` or the configuration allows it.
+//! - No text of a model can move the cursor.
+//! - A command of a worker runs only if the user, `--yes` or the configuration allows it.
 
 mod pen;
 mod questions;
@@ -45,34 +45,34 @@ use crate::{
 
 /// Exit status if every task is done.
 const DONE: u8 = 0;
-/// Exit status if a task has failed or was skipped, or there is no summary.
+/// Exit status if a task has failed or was skipped, or if the summary is missing.
 const FAILED: u8 = 1;
-/// Exit status if nothing was done: what was asked for is wrong, or there is no server, or no plan.
+/// Exit status if nothing was done, because of the command line, the server, or the plan.
 const NOTHING: u8 = 2;
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// How many bytes wait between lspool and its own terminal.
+/// The size of the pipe between lspool and its terminal, in bytes.
 const PIPE: usize = 64 << 10;
 
-/// What is to be done.
+/// The task of `lspool orchestrate`.
 #[derive(Clone, Debug)]
 struct Task {
     /// The goal.
     goal: String,
-    /// Parameters of [`workers::read`], if those of the configuration are not meant.
+    /// Parameters of [`workers::read`], instead of the workers of the configuration.
     workers: Option<Value>,
     /// The model.
     model: Option<String>,
-    /// Whether the events are printed as they are.
+    /// Whether to print events as JSON.
     json: bool,
-    /// What workers may do.
+    /// What workers may do without a question.
     may: May,
     /// The workspace.
     folder: PathBuf,
 }
 
-/// Plays the editor for a goal.
+/// Acts as the editor for a goal.
 pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyhow::Result<ExitCode> {
     let args::Orchestrate { goal, workers, model, json, yes, command } = task;
     let mut words = command.into_iter();
@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyho
     }
 }
 
-/// Serves a terminal until its goal is reached or given up.
+/// Serves a terminal until its goal is reached or cancelled.
 fn at_terminal(
     core: impl driver::Core + 'static,
     world: System,
@@ -129,7 +129,7 @@ fn at_terminal(
     Ok(ExitCode::from(done?))
 }
 
-/// The server as an editor has it, with the tools that no editor is there to have.
+/// The server as for an editor, with builtin tools.
 struct WithTools(Arc<Search>);
 
 impl driver::Search for WithTools {

@@ -17,7 +17,7 @@ use crate::recording::{
 };
 
 const UNWRITABLE: &str = "cannot write to stdout";
-/// Bytes that are read at once.
+/// The size of the read buffer, in bytes.
 const BUFFER: usize = 1 << 20;
 
 /// Replays, and fails with 1 at the first difference.
@@ -36,8 +36,8 @@ pub(super) fn run(task: &args::Replay) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Replays. The answer is the first difference, if there is one. With `prints`, and without another file to compare with,
-/// prints effects up to there.
+/// Replays a recording. Returns the first difference. With `prints`, and without another file to compare with, prints
+/// the effects up to there.
 fn replay(task: &args::Replay, prints: bool, out: &mut dyn Write) -> anyhow::Result<Option<Difference>> {
     let name = || task.file.display().to_string();
     let (mut replay, header) = Replay::new(open(&task.file)?, Instant::now()).with_context(name)?;
@@ -65,7 +65,7 @@ fn replay(task: &args::Replay, prints: bool, out: &mut dyn Write) -> anyhow::Res
             None => {
                 for effect in step.effects.iter().filter(|_| prints) {
                     match out.write_all(effect) {
-                        // Nobody reads on.
+                        // The reader has closed the pipe.
                         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(None),
                         done => done.context(UNWRITABLE)?,
                     }
@@ -84,12 +84,12 @@ fn replay(task: &args::Replay, prints: bool, out: &mut dyn Write) -> anyhow::Res
         return Ok(Some(difference));
     }
     flush(out)?;
-    let cut = if replay.is_torn() { "; the last line is incomplete and was left out" } else { "" };
+    let cut = if replay.is_torn() { "; lspool ignored the incomplete last line" } else { "" };
     tell(&format!("{events} events, and all effects are the same{cut}"));
     Ok(None)
 }
 
-/// Writes the buffered lines, so that they stand before the verdict. Ignores a reader that has closed the pipe.
+/// Writes the buffered lines, so that they come before the verdict. Ignores a reader that has closed the pipe.
 fn flush(out: &mut dyn Write) -> anyhow::Result<()> {
     match out.flush() {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(UNWRITABLE),

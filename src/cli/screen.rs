@@ -1,4 +1,4 @@
-//! What is written to: how wide it is, and whether it gets colors.
+//! The size of stdout, and whether it gets colors.
 
 use std::{
     env,
@@ -7,12 +7,12 @@ use std::{
 
 use clap::ColorChoice;
 
-/// What stdout is.
+/// The properties of stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Screen {
     /// Columns and rows of a terminal.
     pub(super) size: Option<(usize, usize)>,
-    /// Whether it gets colors.
+    /// Whether to use colors.
     pub(super) is_colored: bool,
 }
 
@@ -30,31 +30,32 @@ impl Screen {
         Screen { size: is_terminal.then(size), is_colored }
     }
 
-    /// The same, with the size that it has now.
+    /// The same, with the current size.
     pub(super) fn again(self) -> Screen {
         Screen { size: self.size.map(|_| size()), ..self }
     }
 
-    /// How wide a terminal is.
+    /// The columns of a terminal.
     pub(super) fn columns(self) -> Option<usize> {
         self.size.map(|(columns, _)| columns)
     }
 }
 
-/// Columns and rows of stdout, which is a terminal.
+/// The columns and rows of stdout, if it is a terminal.
 fn size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let size = size.map(|it| (usize::from(it.ws_col), usize::from(it.ws_row)));
-    // Some terminals do not know.
+    // Some terminals report zero.
     size.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or((80, 24))
 }
 
-/// Each line stays in its row, however wide its characters are: what is drawn over must be as high as it is thought to be.
+/// Switches off wrapping, so that each line stays in its row, however wide its characters are: a redraw relies on the
+/// number of rows.
 pub(super) const NO_WRAP: &str = "\x1b[?7l";
-/// As it was.
+/// Switches wrapping on.
 pub(super) const WRAP: &str = "\x1b[?7h";
 
-/// What a text is about.
+/// The tone of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,

@@ -1,4 +1,4 @@
-//! The search for the server of an editor, or of a goal, and what is known before it: the user's configuration.
+//! Finds the server for an editor or a goal, and reads the user's configuration before.
 
 use std::{
     path::PathBuf,
@@ -21,17 +21,17 @@ use crate::{
     },
 };
 
-/// Finds the server when an editor speaks; begins the log and the recording before.
+/// Finds the server when an editor sends `initialize`; begins the log and the recording before.
 pub(super) struct Search {
     servers: CliServers,
     /// The user's file, if it is not at its usual place.
     file: Option<PathBuf>,
     pub(super) env: Env,
-    /// What a file said that can be read only once.
+    /// The content of a file that can be read only once.
     piped: Option<UserConfig>,
-    /// What the user's file said at the start.
+    /// The user's configuration at the start.
     pub(super) first: Option<Config>,
-    /// Why there is no log, or no recording, although one was asked for.
+    /// Why the wanted log or recording is missing.
     problem: OnceLock<String>,
     is_done: AtomicBool,
     is_vain: AtomicBool,
@@ -60,7 +60,7 @@ impl Search {
         }
     }
 
-    /// Begins a recording if one is asked for.
+    /// Begins the recording, if it is wanted.
     pub(super) fn recorder(&self, args: &Args, identity: Identity) -> Option<Recorder> {
         let config = self.first.clone().unwrap_or_default();
         let of_variable = self.env.var(record::VARIABLE).map(PathBuf::from);
@@ -80,7 +80,7 @@ impl Search {
         });
         match started {
             Ok((recorder, file)) => {
-                tracing::info!(target: "lspool", file = %file.display(), texts = plan.texts, "recording");
+                tracing::info!(target: "lspool", file = %file.display(), texts = plan.texts, "started recording");
                 Some(recorder)
             }
             Err(problem) => {
@@ -101,7 +101,7 @@ impl Search {
         prepare(&self.servers, &user, folders, &self.env)
     }
 
-    /// Whether there is nothing to serve with; looks if nobody has.
+    /// Whether no server can be started. Searches if nobody has.
     pub(super) fn has_failed(&self) -> bool {
         if self.is_done.load(Ordering::Acquire) {
             self.is_vain.load(Ordering::Relaxed)
@@ -120,7 +120,7 @@ impl driver::Search for Search {
 
     fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
         let found = self.find(folders).inspect_err(|problem| tell(problem));
-        // Files that have become wrong since are no reason to have failed.
+        // A file that became invalid later is not a reason.
         if !self.is_done.swap(true, Ordering::AcqRel) {
             self.is_vain.store(found.is_err(), Ordering::Relaxed);
         }

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, servers: CliServers) -> anyhow::Result<ExitCode> 
     }
     let search = Search::new(args, servers);
     if io::stdin().is_terminal() {
-        // Nobody is there to get an error answer.
+        // There is no client for an error answer.
         if search.prepare(&[]).is_err() {
             return Ok(ExitCode::from(NOTHING_TO_SERVE));
         }
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args, servers: CliServers) -> anyhow::Result<ExitCode> 
         None => drive(core, world, search.clone()),
     }?;
     let code = u8::try_from(code).unwrap_or(u8::MAX);
-    // An editor that went away before it said anything has not been told what is wrong.
+    // The editor left before it got the error.
     if code < NOTHING_TO_SERVE && search.has_failed() {
         return Ok(ExitCode::from(NOTHING_TO_SERVE));
     }
@@ -66,14 +66,14 @@ fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) 
     let runtime = world::runtime()?;
     let code = runtime.block_on(async {
         let stdio::Stdio { input, output, modes } = stdio::open();
-        // A task like those that it talks with: what `block_on` itself waits for is looked at only after the
-        // operating system has been asked once more.
+        // In a task of its own, like the tasks that it works with: `block_on` looks at its own future only after
+        // another call of the operating system.
         let code =
             spawn_local(driver.run(input, output, signals::listen())).await.unwrap_or(driver::INTERNAL_ERROR);
         drop(modes);
         code
     });
-    // A read of a terminal cannot be called off; it ends with the process.
+    // A read of a terminal cannot be cancelled; it ends with the process.
     runtime.shutdown_background();
     Ok(code)
 }

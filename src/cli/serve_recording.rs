@@ -1,6 +1,6 @@
-//! `lspool serve-recording`: a language server made of a recording, on stdin and stdout.
+//! `lspool serve-recording`: a language server from a recording, on stdin and stdout.
 //!
-//! Puts a [`Player`] on streams, and tells in what its client was not like the recorded one.
+//! Puts a [`Player`] on streams, and reports how its client differed from the recorded one.
 
 use std::{
     io::{self, Write as _},
@@ -25,7 +25,7 @@ use crate::{
     shell::stdio,
 };
 
-/// What is wrong is told with the name of the file.
+/// Errors contain the name of the file.
 pub(super) fn run(
     file: Option<&Path>,
     process: Option<&str>,
@@ -51,20 +51,20 @@ pub(super) fn run(
         status
     });
     runtime.shutdown_background();
-    let status = played.context("the client cannot be spoken with any more")?;
+    let status = played.context("lost the connection to the client")?;
     let deviations = player.deviations();
     if !is_strict || deviations.is_empty() {
         return Ok(ExitCode::from(status));
     }
-    tell(&format!("the client was not like the one in {name}:"));
+    tell(&format!("the client differed from the one in {name}:"));
     for it in deviations {
         writeln!(io::stderr(), "  {}", it.replace('\n', "\n  ")).ok();
     }
     Ok(ExitCode::FAILURE)
 }
 
-/// Plays until the client ends it. Nothing that is written makes it stop reading, so neither waits for the other.
-/// The exit status, as a language server has it.
+/// Plays until the client ends it. Reading never waits for writing, so neither side waits for the other. Returns the
+/// exit status of a language server.
 async fn serve(
     player: &mut Player,
     mut input: impl AsyncRead + Unpin,
@@ -77,7 +77,7 @@ async fn serve(
         while let Some(incoming) = codec.decode(&mut heard).map_err(io::Error::other)? {
             hear(player, start.elapsed(), incoming, &mut codec, &mut said)?;
         }
-        // Whoever closes its side may still read.
+        // A client that has closed its side may still read.
         let now = if player.end().is_some() { Duration::MAX } else { start.elapsed() };
         while let Some(frame) = player.say(now) {
             codec.encode(&frame, &mut said).map_err(io::Error::other)?;

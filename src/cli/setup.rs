@@ -1,6 +1,6 @@
-//! `lspool setup`: what to write into the settings of an editor.
+//! `lspool setup`: prints the settings for an editor.
 //!
-//! Owns the words of the editors' settings, and a table of servers. Reads `PATH` alone: nothing is started or written.
+//! Owns the syntax of the editors' settings, and a table of servers. Reads only `PATH`; starts and writes nothing.
 
 mod servers;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use self::servers::{COPILOT, SERVERS, Server};
 use super::{print, tell};
 use crate::config::nearest;
 
-/// An editor whose settings are known.
+/// An editor with known settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Editor {
     /// Neovim 0.11 or later
@@ -35,7 +35,7 @@ pub(super) enum Editor {
     Zed,
 }
 
-/// Prints the settings for these servers, or for those that are found.
+/// Prints the settings for these servers, or for the installed ones.
 pub(super) fn run(editor: Editor, names: &[String]) -> anyhow::Result<ExitCode> {
     let servers = if names.is_empty() { found(editor) } else { named(names)? };
     if let Some(why) = servers.iter().filter(|it| it.name == COPILOT).find_map(|_| without_copilot(editor)) {
@@ -45,7 +45,7 @@ pub(super) fn run(editor: Editor, names: &[String]) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The servers of these names.
+/// Finds servers by name.
 fn named(names: &[String]) -> anyhow::Result<Vec<&'static Server>> {
     let mut servers = Vec::new();
     for name in names {
@@ -62,19 +62,19 @@ fn named(names: &[String]) -> anyhow::Result<Vec<&'static Server>> {
     Ok(servers)
 }
 
-/// The servers on PATH; Pyright stands for them all if there are none.
+/// The known servers on PATH, or Pyright as an example.
 fn found(editor: Editor) -> Vec<&'static Server> {
     let is_usable = |it: &&Server| it.name != COPILOT || without_copilot(editor).is_none();
     let servers: Vec<_> =
         SERVERS.iter().filter(is_usable).filter(|it| on_path(it.command[0]).is_some()).collect();
     if servers.is_empty() {
-        tell("none of the known servers is on PATH; Pyright stands for yours");
+        tell("found no known server on PATH; this example uses Pyright");
         return SERVERS.iter().take(1).collect();
     }
     servers
 }
 
-/// Why this editor cannot have lspool in front of its Copilot server.
+/// Why this editor cannot use lspool for its Copilot server.
 fn without_copilot(editor: Editor) -> Option<&'static str> {
     match editor {
         Editor::Nvim | Editor::Emacs => None,
@@ -89,7 +89,7 @@ fn on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(program)).find(|it| it.is_file())
 }
 
-/// How an editor starts this lspool: by its name if that finds it.
+/// The command for this lspool: its name, if PATH leads to it.
 fn program() -> String {
     let name = "lspool";
     let real = |it: &Path| it.canonicalize().ok();
@@ -112,7 +112,7 @@ fn text(editor: Editor, program: &str, servers: &[&Server]) -> String {
     parts.join("\n")
 }
 
-/// The words of a command, each as a JSON string, which is one in Lua, TOML, Lisp and TypeScript too.
+/// The words of a command as JSON strings, which are also strings in Lua, TOML, Lisp and TypeScript.
 fn words(program: &str, server: &Server) -> Vec<String> {
     let words = [program, "--"].into_iter().chain(server.command.iter().copied());
     words.map(|it| json!(it).to_string()).collect()

@@ -5,12 +5,12 @@ use super::{
     screen::{Screen, Tone},
 };
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
-/// A column that gives way is not made narrower than this.
+/// The least width of a shortened column.
 const NARROWEST: usize = 8;
 
-/// A text of a table.
+/// A cell.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     text: String,
@@ -27,8 +27,8 @@ impl Cell {
     }
 }
 
-/// A table with a head. The last column ends where it ends. If the screen is too narrow, the columns that `give_way` are
-/// shortened, the first of these first; then the last columns are left out.
+/// Renders a table with a head. The last column is not padded. On a narrow screen, the table first shortens the
+/// columns in `give_way`, in that order, and then leaves out the last columns.
 pub(super) fn table<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [Cell; N]>,

@@ -1,4 +1,4 @@
-//! What a command runs in: the runtime, the operating system, and who this lspool is.
+//! The environment of a command: the runtime, the operating system, and the identity of this lspool.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,13 +24,13 @@ pub(super) fn identity() -> Identity {
     Identity { pid: std::process::id(), started: unix_millis() }
 }
 
-/// The operating system, with a guard for the processes that are started.
+/// The operating system, with a guard for the processes.
 pub(super) fn world(identity: &Identity) -> System {
     let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
     System::new(Guard::new(program, Mark::new(identity.pid, identity.started)))
 }
 
-/// The same, and others may speak with it.
+/// The operating system, with a guard and a control socket.
 pub(super) fn open_world(identity: &Identity, env: &Env) -> System {
     world(identity).with_control(Place {
         folders: control::folders(env),

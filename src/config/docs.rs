@@ -50,7 +50,7 @@ const INTRODUCTION: &str = r#"<!-- Generated from src/config/keys.rs by `UPDATE_
 
 # Configuration
 
-lspool works without a configuration file. If there is one, lspool reads it from `--config FILE`, or from
+lspool works without a configuration file. It reads one from `--config FILE`, or from
 
 | system | file |
 |---|---|
@@ -73,18 +73,18 @@ chat_mode = "Ask"
 agent = "reviewer"
 ```
 
-lspool applies a change of the file at once ([control.md](control.md)). It reports every error with its line.
-lspool does not start with an invalid file; a later invalid change has no effect.
+lspool reports every error with its line, and does not start with an invalid file. It applies a later change at
+once ([control.md](control.md)), unless the change is invalid.
 
-An editor with TOML support completes and checks the file with [`config.schema.json`](config.schema.json),
-which `lspool config schema` prints. With Taplo, make `#:schema FILE` the first line.
+`lspool config schema` prints [`config.schema.json`](config.schema.json), with which editors complete and check
+the file. With Taplo, make `#:schema FILE` the first line.
 
 A duration is a number with `ms`, `s`, `m`, or `h`. A size has `B`, `KiB`, `MiB`, or `GiB`.
 
 ## Workspace files
 
-A workspace folder can have a file `.lspool.toml`. It comes from the author of the repository, and an agent
-that edits files can change it. So it can only
+A workspace folder can have a file `.lspool.toml`. The author of the repository writes it, and an agent that
+edits files can change it. So it can only
 
 - add agents and workers. lspool ignores one whose name is builtin or in your own file, and reports it as
   *shadowed*.
@@ -97,8 +97,8 @@ can set.
 
 lspool reads the file when the editor sends `initialize` or adds the folder. If the file has an error,
 `initialize` fails with a message, because a conversation without its route may use every tool. For a folder
-that the editor adds later, lspool shows a message and keeps the configuration that it has. A file from
-`initialize` applies until the editor starts lspool again.
+that the editor adds later, lspool shows a message and keeps its configuration. A file from `initialize`
+applies until the editor starts lspool again.
 "#;
 
 fn chapter<T>(section: &Section<T>) -> String {
@@ -107,7 +107,9 @@ fn chapter<T>(section: &Section<T>) -> String {
         doc => format!("## `{}`\n\n{}\n", section.header, wrapped(doc, "")),
     };
     let mut fresh = (section.fresh)();
-    let entries = section.keys.iter().map(|key| {
+    // The chapter of a section says more than the key that holds it.
+    let keys = section.keys.iter().filter(|key| !ty(key).starts_with("`["));
+    let entries = keys.map(|key| {
         let default = match default(key, &mut fresh) {
             Some(default) => format!("default `{default}`"),
             None if key.is_required() => "required".to_owned(),
@@ -118,7 +120,7 @@ fn chapter<T>(section: &Section<T>) -> String {
     heading + &entries.collect::<String>() + &in_workspace(section)
 }
 
-/// Text in lines of at most 110 columns, all but the first of them indented.
+/// Wraps text at 110 columns, with an indent for all lines but the first.
 fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -136,7 +138,7 @@ fn wrapped(text: &str, indent: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Which keys of a section a workspace file may have.
+/// The keys of a section that a workspace file may set.
 fn in_workspace<T>(section: &Section<T>) -> String {
     let names = |of: Workspace, is: fn(&Type<T>) -> bool| {
         let keys = section.keys.iter().filter(|key| key.workspace == of && is(&key.ty));
@@ -235,7 +237,7 @@ fn ty<T>(key: &Key<T>) -> String {
     if text.starts_with('[') { format!("`{text}`") } else { text.to_owned() }
 }
 
-/// The value a key has by default, as it is written in a file, if it has one.
+/// The default of a key, as in a file, if it has one.
 fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
     match &key.ty {
         Type::Duration(field) => Some(format!("{:?}", show_duration(*field(fresh)))),
@@ -254,7 +256,7 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
     }
 }
 
-/// The word for one of several values.
+/// Finds the word for a value.
 fn said<V: Copy + PartialEq>(words: &[(&str, V)], value: V) -> Option<String> {
     words.iter().find(|(_, it)| *it == value).map(|(word, _)| format!("{word:?}"))
 }

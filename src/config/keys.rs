@@ -1,7 +1,7 @@
 //! The table of all keys.
 //!
-//! Each key is described once: its name, its type and the field it sets, what its absence means, whether a
-//! workspace file may have it, what it is for. The checks, the documentation and the schema follow the table.
+//! A row describes a key: its name, its type and field, its default, its documentation, and whether a workspace file
+//! may set it. The checks, the documentation, and the schema follow from the table.
 
 mod agents;
 mod groups;
@@ -24,13 +24,13 @@ use super::{
     ServerConfig, ServerKind, SubAgentsConfig, ToolsConfig, TurnRecovery, WorkerConfig,
 };
 
-/// A table of the file, and the type that it is read into.
+/// A table of the file, read into a `T`.
 pub(super) struct Section<T: 'static> {
-    /// How it is written in a file.
+    /// Its header in a file.
     pub(super) header: &'static str,
-    /// What it is for.
+    /// The first paragraph of its documentation.
     pub(super) doc: &'static str,
-    /// What it holds before a key is read.
+    /// Its value without any key.
     pub(super) fresh: fn() -> T,
     /// Its keys, in the order of the documentation.
     pub(super) keys: &'static [Key<T>],
@@ -41,7 +41,7 @@ pub(super) struct Key<T: 'static> {
     pub(super) name: &'static str,
     pub(super) ty: Type<T>,
     pub(super) workspace: Workspace,
-    /// What holds without it, where the field's value does not say so.
+    /// The default, if it is not the field's value. The documentation leaves out keys that hold a section.
     pub(super) absent: &'static str,
     pub(super) doc: &'static str,
 }
@@ -52,11 +52,11 @@ impl<T> Key<T> {
     }
 }
 
-/// Whether a workspace file may have a key.
+/// Whether a workspace file may set a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workspace {
     Yes,
-    /// Only to make the value smaller.
+    /// Only to a lower value.
     Smaller,
     No,
 }
@@ -71,51 +71,51 @@ pub(super) enum Type<T: 'static> {
     Command(Field<T, Option<String>>),
     /// An absolute path, or one that starts with `~/`.
     Path(Field<T, Option<PathBuf>>),
-    /// A path that must be there.
+    /// A required path.
     RequiredPath(Field<T, PathBuf>),
     /// A list of such paths.
     Paths(Field<T, Vec<PathBuf>>),
-    /// A list of any texts.
+    /// A list of any strings.
     Args(Field<T, Vec<String>>),
     /// A list of names.
     Names(Field<T, Vec<String>>),
-    /// A list of names of tools, also as other programs call them.
+    /// A list of tools, also by the names of other programs.
     ToolNames(Field<T, Vec<String>>),
-    /// Such a list that means something else when it is empty than when it is absent.
+    /// A list of tools in which empty differs from absent.
     OptionalToolNames(Field<T, Option<Vec<String>>>),
-    /// Variables of an environment.
+    /// Environment variables.
     Variables(Field<T, BTreeMap<String, String>>),
     Duration(Field<T, Duration>),
-    /// No duration: lspool decides.
+    /// A duration with a computed default.
     OptionalDuration(Field<T, Option<Duration>>),
     Size(Field<T, usize>),
-    /// A size that there need not be.
+    /// A size without a default.
     OptionalSize(Field<T, Option<usize>>),
     Flag(Field<T, bool>),
-    /// A number, kept in thousandths, from the first to the second.
+    /// A number in a range. Both are in thousandths.
     Factor(Field<T, u32>, (u32, u32)),
     Restart(Field<T, Restart>),
-    /// Sets the whole policy; keys that are there too go first.
+    /// Sets the whole policy; single keys override it.
     Profile(Field<T, Policy>),
     Backoff(Field<T, Backoff>),
-    /// A number from 1 on.
+    /// An integer from 1.
     Count(Field<T, usize>),
-    /// A number from 1 on that there need not be.
+    /// An integer from 1 without a default.
     OptionalCount(Field<T, Option<usize>>),
-    /// A number from 0 on.
+    /// An integer from 0.
     Amount(Field<T, usize>),
     ServerKind(Field<T, Option<ServerKind>>),
     TurnRecovery(Field<T, TurnRecovery>),
     Delegation(Field<T, Delegation>),
     Isolation(Field<T, Isolation>),
-    /// Isolation, where another section says it in general.
+    /// An isolation that overrides the one of the server.
     OptionalIsolation(Field<T, Option<Isolation>>),
     OnLimit(Field<T, OnLimit>),
     BuiltinTools(Field<T, BuiltinTools>),
     LogLevel(Field<T, LogLevel>),
-    /// The name of a server that is configured.
+    /// The name of a configured server.
     ServerName(Field<T, Option<String>>),
-    /// The name of an agent that exists; must be there.
+    /// The required name of an existing agent.
     AgentName(Field<T, String>),
     /// The name of a group that is configured, or of a preset.
     GroupName(Field<T, Option<String>>),
@@ -159,7 +159,7 @@ pub(super) static ROOT: Section<Config> = Section {
             name: "server",
             ty: Type::Servers(|it| &mut it.servers),
             workspace: Workspace::Yes,
-            absent: "lspool searches for `copilot-language-server`",
+            absent: "",
             doc: "The servers.",
         },
         Key {
@@ -180,14 +180,14 @@ pub(super) static ROOT: Section<Config> = Section {
             name: "folder",
             ty: Type::Folders(|it| &mut it.folders),
             workspace: Workspace::No,
-            absent: "none",
+            absent: "",
             doc: "Settings for one project.",
         },
         Key {
             name: "agent",
             ty: Type::Agents(|it| &mut it.agents),
             workspace: Workspace::Yes,
-            absent: "the builtin agents",
+            absent: "",
             doc: "The agents.",
         },
         Key {
@@ -201,42 +201,42 @@ pub(super) static ROOT: Section<Config> = Section {
             name: "subagents",
             ty: Type::SubAgents(|it| &mut it.subagents),
             workspace: Workspace::Yes,
-            absent: "see the section",
+            absent: "",
             doc: "Limits for sub-agents.",
         },
         Key {
             name: "worker",
             ty: Type::Workers(|it| &mut it.workers),
             workspace: Workspace::Yes,
-            absent: "the builtin workers",
+            absent: "",
             doc: "The workers that can do a task of a plan.",
         },
         Key {
             name: "orchestration",
             ty: Type::Orchestration(|it| &mut it.orchestration),
             workspace: Workspace::Yes,
-            absent: "see the section",
+            absent: "",
             doc: "Limits for the work on one goal.",
         },
         Key {
             name: "tools",
             ty: Type::Tools(|it| &mut it.tools),
             workspace: Workspace::Yes,
-            absent: "see the section",
+            absent: "",
             doc: "Limits for builtin tools.",
         },
         Key {
             name: "route",
             ty: Type::Routes(|it| &mut it.routes),
             workspace: Workspace::Yes,
-            absent: "every tool for every conversation",
+            absent: "",
             doc: "Which conversations use which agent.",
         },
         Key {
             name: "log",
             ty: Type::Log(|it| &mut it.log),
             workspace: Workspace::No,
-            absent: "see the section",
+            absent: "",
             doc: "The log.",
         },
         Key {
@@ -244,9 +244,9 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Path(|it| &mut it.record.file),
             workspace: Workspace::No,
             absent: "no recording",
-            doc: "Records each session to this file: an absolute path, or a path that starts with `~/`. \
-                  `--record` and the variable `LSPOOL_RECORD` override it. lspool reads it at its start. \
-                  See [fixtures.md](fixtures.md).",
+            doc: "Records each session to this file: an absolute path, or one that starts with `~/`. \
+                  `--record` and the variable `LSPOOL_RECORD` override it. A change applies to the next \
+                  start of lspool. See [fixtures.md](fixtures.md).",
         },
         Key {
             name: "record_texts",
@@ -261,17 +261,17 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Size(|it| &mut it.record.max_size),
             workspace: Workspace::No,
             absent: "",
-            doc: "The maximum size. The recording ends there, and its last line says so.",
+            doc: "The size at which a recording ends. Its last line says so.",
         },
     ],
 };
 
 pub(super) static SERVER: Section<ServerConfig> = Section {
     header: "[server.NAME]",
-    doc: "How lspool starts a server, and its limits. A command on the command line (`lspool -- COMMAND \
-          …`) replaces `command` and `args` of one section: `copilot` for a Copilot server, else the \
-          section with the name of the executable, without folder and extension. The other keys of that \
-          section still apply.",
+    doc: "How lspool starts a server, and its limits. Without a section, lspool searches for \
+          `copilot-language-server`. A command on the command line (`lspool -- COMMAND …`) replaces only \
+          `command` and `args` of a section: `copilot` for a Copilot server, else the one with the name \
+          of the executable, without folder and extension.",
     fresh: ServerConfig::default,
     keys: &[
         Key {
@@ -279,8 +279,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Command(|it| &mut it.command),
             workspace: Workspace::No,
             absent: "the name of the section; for `copilot`, lspool searches for `copilot-language-server`",
-            doc: "The executable: an absolute path, a path that starts with `~/`, or a bare name. lspool \
-                  looks a bare name up in the absolute entries of `PATH` outside the workspace folders.",
+            doc: "The executable: an absolute path, a path that starts with `~/`, or a bare name, which \
+                  lspool looks up in the absolute entries of `PATH` outside the workspace folders.",
         },
         Key {
             name: "args",
@@ -294,7 +294,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Variables(|it| &mut it.env),
             workspace: Workspace::No,
             absent: "none",
-            doc: "Environment variables, in addition to those of lspool.",
+            doc: "Additional environment variables.",
         },
         Key {
             name: "cwd",
@@ -315,8 +315,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Count(|it| &mut it.max_processes),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of the server may run at once. For one more, lspool stops the one \
-                  whose last turn is longest ago. If all are in use, `on_limit` decides.",
+            doc: "How many processes may run at once. For one more, lspool stops the one whose last turn \
+                  is longest ago. If all are in use, `on_limit` decides.",
         },
         Key {
             name: "isolation",
@@ -332,8 +332,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::OnLimit(|it| &mut it.on_limit),
             workspace: Workspace::No,
             absent: "",
-            doc: "What happens to a conversation that needs a process beyond `max_processes`: a chat mode \
-                  serves it where that is as safe, or lspool refuses it.",
+            doc: "What happens to a conversation beyond `max_processes`: a chat mode serves it where that \
+                  is as safe, or lspool refuses it.",
         },
         Key {
             name: "warm_spares",
@@ -341,35 +341,34 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How many processes of a Copilot server lspool keeps started and signed in. A new \
-                  partition or a restart takes one within milliseconds. Spares count for `max_processes`, \
-                  and make room for others. If tool sets need different capabilities of the editor, this \
-                  is the number for each kind.",
+                  partition or a restart takes one within milliseconds. Spares count for \
+                  `max_processes`, and make room for others. Tool sets that need different capabilities \
+                  of the editor have this number each.",
         },
         Key {
             name: "idle_timeout",
             ty: Type::Duration(|it| &mut it.idle_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process without an open request keeps running, except the one that serves the \
-                  editor. Its conversations come back at their next turn. `\"0s\"`: it stops with its last \
-                  conversation, or when `max_processes` needs room.",
+            doc: "How long a process without an open request keeps running, except the one that serves \
+                  the editor. Its conversations come back at their next turn. `\"0s\"`: until its last \
+                  conversation ends, or `max_processes` needs room.",
         },
         Key {
             name: "startup_timeout",
             ty: Type::Duration(|it| &mut it.startup_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process may be silent before it has answered `initialize`: a server that sends \
-                  messages meanwhile may take longer. Then lspool stops it, and the waiting requests fail.",
+            doc: "How long a process may be silent before its answer to `initialize`. Then lspool stops \
+                  it, and the waiting requests fail.",
         },
         Key {
             name: "mcp_wait",
             ty: Type::Duration(|it| &mut it.mcp_wait),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long turns of a restricted tool set wait for the MCP servers that the set names. \
-                  After that they run without the tools of these servers, and a message names the missing \
-                  ones.",
+            doc: "How long turns of a restricted tool set wait for the MCP servers that it names. Then \
+                  they run without the missing ones, and a message names these.",
         },
         Key {
             name: "max_message",
@@ -408,7 +407,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Flag(|it| &mut it.exact_restore),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a Copilot server records what it sends to the model, on a memory file system if \
+            doc: "Whether a Copilot server records its requests to the model, on a memory file system if \
                   possible. After a crash the next process then sends the same bytes, so attachments, \
                   context, and the model's prompt cache stay. Otherwise only the questions and answers \
                   come back.",
@@ -418,11 +417,11 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Args(|it| &mut it.repeat),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "Methods that are part of a session and that lspool cannot know, such as `[\"my/setUp\"]`. After a \
-                  restart, lspool sends the server the editor's latest message of each, before the open documents. \
-                  lspool does so for the Language Server Protocol without this key, and for \
-                  `css/customDataChanged`, `html/customDataChanged`, `json/schemaAssociations`, `project/open`, \
-                  `solution/open`, `yaml/registerContentRequest`, `yaml/registerCustomSchemaRequest` and \
+            doc: "Further methods whose latest message a restarted server must get, before the open \
+                  documents, such as `[\"my/setUp\"]`. lspool knows those of the Language Server \
+                  Protocol, and `css/customDataChanged`, `html/customDataChanged`, \
+                  `json/schemaAssociations`, `project/open`, `solution/open`, \
+                  `yaml/registerContentRequest`, `yaml/registerCustomSchemaRequest`, and \
                   `yaml/supportSchemaSelection`.",
         },
         Key {
@@ -467,9 +466,9 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Profile(|it| &mut it.policy),
             workspace: Workspace::No,
             absent: "`\"resilient\"`",
-            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: lspool \
-                  does not. `best-effort`: lspool does not, and `initialize` succeeds even if the server \
-                  cannot start. The six keys below override single settings.",
+            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: it does \
+                  not. `best-effort`: it does not, and `initialize` succeeds even if the server cannot \
+                  start. The next six keys override single settings.",
         },
         Key {
             name: "restart",
@@ -493,15 +492,15 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Count(|it| &mut it.policy.max_restarts),
             workspace: Workspace::No,
             absent: "",
-            doc: "How many restarts lspool attempts within `restart_window`. After that the process has \
-                  failed, until a user restarts it. A process that has never been ready gets two starts.",
+            doc: "How many restarts lspool attempts within `restart_window`. Then the server has failed, \
+                  until a user restarts it. A server that has never been ready gets two starts.",
         },
         Key {
             name: "restart_window",
             ty: Type::Duration(|it| &mut it.policy.restart_window),
             workspace: Workspace::No,
             absent: "",
-            doc: "The period for `max_restarts`. It moves with the time.",
+            doc: "The moving period for `max_restarts`.",
         },
         Key {
             name: "immediate_first",
@@ -514,7 +513,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             name: "backoff",
             ty: Type::Backoff(|it| &mut it.policy.backoff),
             workspace: Workspace::No,
-            absent: "see the section",
+            absent: "",
             doc: "The delays of the other restarts.",
         },
         Key {
@@ -562,9 +561,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "none",
             doc: "How much memory a process may use, with the processes that it has started. Above the \
-                  limit, lspool replaces it when no request is open. A process that exceeds the limit \
-                  within a minute of its start needs that much: lspool shows a message, and replaces it at \
-                  twice the limit.",
+                  limit, lspool replaces it when no request is open. If it exceeds the limit within a \
+                  minute of its start, lspool shows a message, and replaces it only at twice the limit.",
         },
     ],
 };
@@ -600,8 +598,8 @@ pub(super) static BACKOFF: Section<Backoff> = Section {
             ty: Type::Factor(|it| &mut it.jitter, (0, 1000)),
             workspace: Workspace::No,
             absent: "",
-            doc: "The random share by which a delay is longer or shorter, so that several servers do not \
-                  start at the same moment.",
+            doc: "The random share by which a delay is longer or shorter, so that servers do not start \
+                  together.",
         },
     ],
 };
@@ -609,7 +607,7 @@ pub(super) static BACKOFF: Section<Backoff> = Section {
 pub(super) static FOLDER: Section<FolderConfig> = Section {
     header: "[[folder]]",
     doc: "Settings for one project. If several sections contain the first workspace folder, the innermost \
-          one applies.",
+          one applies. `[folder.server.NAME]` replaces the whole section `[server.NAME]`.",
     fresh: || FolderConfig { path: PathBuf::new(), servers: BTreeMap::new(), default_server: None },
     keys: &[
         Key {
@@ -617,7 +615,7 @@ pub(super) static FOLDER: Section<FolderConfig> = Section {
             ty: Type::RequiredPath(|it| &mut it.path),
             workspace: Workspace::No,
             absent: "",
-            doc: "The folder of the project: an absolute path, or a path that starts with `~/`.",
+            doc: "The folder: an absolute path, or one that starts with `~/`.",
         },
         Key {
             name: "default_server",
@@ -630,7 +628,7 @@ pub(super) static FOLDER: Section<FolderConfig> = Section {
             name: "server",
             ty: Type::Servers(|it| &mut it.servers),
             workspace: Workspace::No,
-            absent: "none",
+            absent: "",
             doc: "`[folder.server.NAME]` replaces the whole section `[server.NAME]`.",
         },
     ],
@@ -647,31 +645,29 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
             workspace: Workspace::No,
             absent: "a question about each command",
             doc: "Commands that run without a question, such as `\"git status\"`, or `\"cargo test *\"` \
-                  with any further words. [tools.md](tools.md#commands) says how lspool compares them.",
+                  with any further words ([tools.md](tools.md#permission)).",
         },
         Key {
             name: "confine",
             ty: Type::Flag(|it| &mut it.confine),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether commands are prevented from writing outside the workspace, where the system \
-                  supports it (Landlock on Linux).",
+            doc: "Whether commands can write only to the workspace and the temporary folders, where the \
+                  system supports this (Landlock on Linux).",
         },
         Key {
             name: "writable",
             ty: Type::Paths(|it| &mut it.writable),
             workspace: Workspace::No,
             absent: "none",
-            doc: "Further folders that commands may write to, such as `\"~/.cargo\"`, beside the workspace \
-                  and the temporary folders.",
+            doc: "Further folders that commands can write to, such as `\"~/.cargo\"`.",
         },
         Key {
             name: "time_limit",
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a command or a search may take. lspool then ends it, with all processes of the \
-                  command.",
+            doc: "How long a command or a search may take before lspool ends it.",
         },
         Key {
             name: "max_output",
@@ -692,9 +688,10 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
 
 pub(super) static ROUTE: Section<RouteConfig> = Section {
     header: "[[route]]",
-    doc: "Which agent a conversation uses, where the editor does not say. A route matches a \
-          `conversation/create` that has all its values; without values it matches each. The first match \
-          applies, and yours come before those of workspace files.",
+    doc: "Which agent a conversation uses, if the editor names none. A route matches a \
+          `conversation/create` with all its values; without values it matches each. The first match \
+          applies, and yours come before those of workspace files. Without a match, the conversation has \
+          every tool.",
     fresh: RouteConfig::default,
     keys: &[
         Key {
@@ -702,7 +699,7 @@ pub(super) static ROUTE: Section<RouteConfig> = Section {
             ty: Type::AgentName(|it| &mut it.agent),
             workspace: Workspace::Yes,
             absent: "",
-            doc: "The agent: a builtin agent, or one with a section `[agent.NAME]`.",
+            doc: "A builtin agent, or one with a section `[agent.NAME]`.",
         },
         Key {
             name: "chat_mode",
@@ -752,7 +749,7 @@ pub(super) static LOG: Section<LogConfig> = Section {
             ty: Type::Path(|it| &mut it.file),
             workspace: Workspace::No,
             absent: "no log",
-            doc: "The log file: an absolute path, or a path that starts with `~/`.",
+            doc: "The log file: an absolute path, or one that starts with `~/`.",
         },
         Key {
             name: "level",

@@ -1,24 +1,24 @@
-//! What is wrong with a file, for the person who wrote it.
+//! Errors in a configuration file, for the person who wrote it.
 
 use std::{fmt, path::PathBuf};
 
 use super::AgentSource;
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The line, counted from 1.
     pub line: usize,
-    /// The key, from the root of the file; empty where there is none.
+    /// The key, from the root of the file; empty if the text is not TOML.
     pub key: String,
-    /// What is wrong and what would be right.
+    /// What lspool expected and found.
     pub message: String,
 }
 
-/// Everything that is wrong with a file; never empty.
+/// All errors in a file; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
-    /// Name of the file, as it is to be shown.
+    /// The name of the file in messages.
     pub file: String,
     /// In the order of the lines.
     pub list: Vec<Problem>,
@@ -28,12 +28,12 @@ impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, problem) in self.list.iter().enumerate() {
             let separator = if n == 0 { "" } else { "\n" };
-            let colon = if problem.key.is_empty() { "" } else { ": " };
-            write!(
-                f,
-                "{separator}{}:{}: {}{colon}{}",
-                self.file, problem.line, problem.key, problem.message
-            )?;
+            let Problem { line, key, message } = problem;
+            write!(f, "{separator}{}:{line}: ", self.file)?;
+            if !key.is_empty() {
+                write!(f, "`{key}`: ")?;
+            }
+            f.write_str(message)?;
         }
         Ok(())
     }
@@ -41,22 +41,22 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// What was kept out, because its name is taken.
+/// A definition that lspool ignores, because its name is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shadowed {
-    /// Name of the file, as it is to be shown.
+    /// The name of the file in messages.
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// What it is.
+    /// The kind of the definition.
     pub kind: ShadowedKind,
-    /// Its name.
+    /// The taken name.
     pub name: String,
-    /// Who has the name.
+    /// Where the definition with this name stands.
     pub by: AgentSource,
 }
 
-/// What may be kept out.
+/// The kinds of definitions that can be shadowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShadowedKind {
     /// An agent.
@@ -66,7 +66,7 @@ pub enum ShadowedKind {
 }
 
 impl ShadowedKind {
-    /// A word for it.
+    /// The word for it in messages.
     pub fn name(self) -> &'static str {
         match self {
             ShadowedKind::Agent => "agent",
@@ -93,11 +93,11 @@ impl fmt::Display for Shadowed {
     }
 }
 
-/// Who wrote the file that is read.
+/// The author of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Author {
-    /// Whoever runs lspool.
+    /// The user of lspool.
     User,
-    /// Whoever wrote the repository.
+    /// The author of the repository.
     Workspace(PathBuf),
 }

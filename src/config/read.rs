@@ -1,6 +1,6 @@
-//! A file's text, checked against the [table of keys](super::keys) and read into a [`Config`].
+//! Reads the text of a file into a [`Config`], and checks it against the [table of keys](super::keys).
 //!
-//! Reading never stops at a problem: it notes it and goes on, so that all of a file are told at once.
+//! Reading continues after an error, so that lspool reports all errors of a file at once.
 
 mod groups;
 
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::agents::tool_names;
 
-/// Reads a file into `config`, which holds what was known before it.
+/// Reads a file into `config`, which holds the defaults and all earlier files.
 pub(super) fn read(
     text: &str,
     file: &str,
@@ -38,7 +38,7 @@ pub(super) fn read(
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         let at = error.span().map_or(text.len(), |span| span.start);
-        reader.problem(reader.line(at), "", format!("no valid TOML: {}", error.message()));
+        reader.problem(reader.line(at), "", format!("invalid TOML: {}", error.message()));
     }
     reader.section(&ROOT, "", root.get_ref(), 1, &mut config);
     if errors.is_empty() {
@@ -49,7 +49,7 @@ pub(super) fn read(
     reader.finish(config)
 }
 
-/// A name that stands for something defined elsewhere, perhaps further down.
+/// A name of a server or agent that the file may define further down.
 struct Reference {
     line: usize,
     key: String,
@@ -76,7 +76,7 @@ struct Reader<'a> {
     references: Vec<Reference>,
 }
 
-/// Where a value stands, for messages.
+/// The place of a value, for messages.
 struct At<'a> {
     line: usize,
     key: &'a str,
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         line: usize,
         into: &mut T,
     ) {
-        // In the order of the keys: a profile stands for what single keys then change, wherever they stand in the file.
+        // In the order of the table: a profile comes before the keys that override parts of it.
         for key in section.keys {
             match table.iter().find(|(name, _)| name.get_ref() == key.name) {
                 Some((name, value)) => {
@@ -155,19 +155,19 @@ impl<'a> Reader<'a> {
             Type::OptionalToolNames(field) => self.list(at, value, tools, field(into).insert(Vec::new())),
             Type::Variables(field) => self.variables(at, value, field(into)),
             Type::Duration(field) => {
-                let new = with_unit(raw, "a duration with its unit, such as \"5m\"", parse_duration);
+                let new = with_unit(raw, "a duration such as \"5m\"", parse_duration);
                 self.limit(key, at, new, show_duration, field(into));
             }
             Type::Size(field) => {
-                let new = with_unit(raw, "a size with its unit, such as \"256MiB\"", parse_size);
+                let new = with_unit(raw, "a size such as \"256MiB\"", parse_size);
                 self.limit(key, at, new, show_size, field(into));
             }
             Type::OptionalDuration(field) => {
-                let new = with_unit(raw, "a duration with its unit, such as \"5m\"", parse_duration);
+                let new = with_unit(raw, "a duration such as \"5m\"", parse_duration);
                 self.set(at, new.map(Some), field(into));
             }
             Type::OptionalSize(field) => {
-                let new = with_unit(raw, "a size with its unit, such as \"2GiB\"", parse_memory);
+                let new = with_unit(raw, "a size such as \"2GiB\"", parse_memory);
                 self.set(at, new.map(Some), field(into));
             }
             Type::Flag(field) => self.set(at, flag(raw), field(into)),
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
         match raw.as_table() {
             Some(table) => self.section(section, at.key, table, at.line, field),
             None => {
-                let message = format!("is {}; write the table {}", a(raw), section.header);
+                let message = format!("expected the table {}, found {}", section.header, shown(raw));
                 self.problem(at.line, at.key, message);
             }
         }
@@ -258,9 +258,7 @@ impl<'a> Reader<'a> {
                 self.problem(
                     at.line,
                     at.key,
-                    format!(
-                        "{new} is more than the {old} that holds here; a workspace file may only make it less"
-                    ),
+                    format!("expected at most {old}, found {new}: a workspace file can only lower a limit"),
                 );
             }
             new => self.set(at, new, field),
@@ -276,7 +274,8 @@ impl<'a> Reader<'a> {
     ) {
         let Some(items) = value.get_ref().as_array() else {
             let example = value.get_ref().as_str().unwrap_or("one");
-            let message = format!("is {}; write a list of texts, such as [{example:?}]", a(value.get_ref()));
+            let message =
+                format!("expected a list of strings such as [{example:?}], found {}", shown(value.get_ref()));
             return self.problem(at.line, at.key, message);
         };
         field.clear();
@@ -292,22 +291,22 @@ impl<'a> Reader<'a> {
     fn variables(&mut self, at: &At<'_>, value: &Spanned<DeValue<'_>>, field: &mut BTreeMap<String, String>) {
         let Some(table) = value.get_ref().as_table() else {
             let message =
-                format!("is {}; write a table of texts, such as {{ NAME = \"value\" }}", a(value.get_ref()));
+                format!("expected a table such as {{ NAME = \"value\" }}, found {}", shown(value.get_ref()));
             return self.problem(at.line, at.key, message);
         };
         for (name, value) in table {
             let line = self.line(name.span().start);
             let key = join(at.key, name.get_ref());
             if name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']) {
-                self.problem(line, &key, "is no name of a variable: it must not be empty or hold \"=\"");
+                self.problem(line, &key, "a variable name must not be empty or contain \"=\"");
             }
             match value.get_ref().as_str() {
                 Some(text) if !text.contains('\0') => {
                     field.insert(name.get_ref().to_string(), text.to_owned());
                 }
-                Some(_) => self.problem(line, &key, "must not hold a NUL character"),
+                Some(_) => self.problem(line, &key, "must not contain a NUL character"),
                 // Without the value, which may be a secret.
-                None => self.problem(line, &key, "is no text; write it in quotes"),
+                None => self.problem(line, &key, "expected a string in quotes"),
             }
         }
     }
@@ -329,7 +328,7 @@ impl<'a> Reader<'a> {
             let is_known = known.is_some();
             let mut server = known.cloned().unwrap_or_else(SERVER.fresh);
             self.section(&SERVER, &join(at.key, &name), table, line, &mut server);
-            // A repository may know servers that this user does not have; it does not give them to him.
+            // A repository may name servers that this user does not have. It cannot add them.
             if is_known || self.author == Author::User {
                 field.insert(name, server);
             }
@@ -349,8 +348,7 @@ impl<'a> Reader<'a> {
             match Config::place(field, &name, &agent.source) {
                 Place::Free => Config::put(field, name, agent),
                 Place::Twice(other) => {
-                    let message =
-                        format!("there is an agent {other:?} already: for a model it is the same name");
+                    let message = format!("same name as the agent {other:?}: names ignore case");
                     self.problem(line, &join(at.key, &name), message);
                 }
                 Place::Over(other) => {
@@ -374,7 +372,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whose it is, what this file defines.
+    /// The source of the agents and workers in this file.
     fn source(&self) -> AgentSource {
         match &self.author {
             Author::User => AgentSource::User,
@@ -384,14 +382,14 @@ impl<'a> Reader<'a> {
 
     fn workers(&mut self, at: &At<'_>, value: &Spanned<DeValue<'_>>, field: &mut Vec<WorkerConfig>) {
         let mut found = self.named(WORKER.header, at, value);
-        // In the order of the file: it is the first who is given what no plan can be made for.
+        // In the order of the file: without a plan, the first worker gets the whole goal.
         found.sort_by_key(|(_, line, _)| *line);
         let mut roles: Vec<String> = Vec::new();
         for (role, line, table) in found {
-            // For a model a name is the same in capital letters.
+            // A model may change the case of a name.
             let is_same = |other: &str| other.to_lowercase() == role.to_lowercase();
             if let Some(other) = roles.iter().find(|it| is_same(it)) {
-                let message = format!("there is a worker {other:?} already: for a model it is the same name");
+                let message = format!("same name as the worker {other:?}: names ignore case");
                 self.problem(line, &join(at.key, &role), message);
             }
             roles.push(role.clone());
@@ -432,7 +430,8 @@ impl<'a> Reader<'a> {
         field: &mut Vec<T>,
     ) {
         let Some(items) = value.get_ref().as_array().filter(|it| is_tables(it)) else {
-            let message = format!("is {}; write {} and its keys below", a(value.get_ref()), section.header);
+            let message =
+                format!("expected {} with keys below, found {}", section.header, shown(value.get_ref()));
             return self.problem(at.line, at.key, message);
         };
         for (n, item) in items.iter().enumerate() {
@@ -444,7 +443,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The tables of a table of tables, with their names and lines.
+    /// The named tables of a section, with their lines.
     fn named<'t>(
         &mut self,
         header: &str,
@@ -452,7 +451,7 @@ impl<'a> Reader<'a> {
         value: &'t Spanned<DeValue<'_>>,
     ) -> Vec<(String, usize, &'t DeTable<'t>)> {
         let Some(names) = value.get_ref().as_table() else {
-            let message = format!("is {}; write {header} and its keys below", a(value.get_ref()));
+            let message = format!("expected {header} with keys below, found {}", shown(value.get_ref()));
             self.problem(at.line, at.key, message);
             return Vec::new();
         };
@@ -464,19 +463,19 @@ impl<'a> Reader<'a> {
                 self.problem(
                     line,
                     &key,
-                    format!("the NAME in {header} must not be empty or hold control characters"),
+                    format!("the NAME in {header} must not be empty or contain control characters"),
                 );
             } else if let Some(table) = value.get_ref().as_table() {
                 found.push((name.get_ref().to_string(), line, table));
             } else {
-                let message = format!("is {}; it must stand under a name: {header}", a(value.get_ref()));
+                let message = format!("expected the table {header}, found {}", shown(value.get_ref()));
                 self.problem(line, &key, message);
             }
         }
         found
     }
 
-    /// Are there the servers and agents that are named?
+    /// Reports unknown servers and agents.
     fn references(&mut self, config: &Config) {
         for reference in std::mem::take(&mut self.references) {
             let Reference { line, key, name, to } = reference;
@@ -499,17 +498,17 @@ impl<'a> Reader<'a> {
             }
             let hint = match nearest(&name, known.iter().copied()) {
                 Some(near) => format!("did you mean {near:?}?"),
-                None => format!("there are: {}", known.join(", ")),
+                None => format!("expected one of {}", known.join(", ")),
             };
-            self.problem(line, &key, format!("there is no {what} {name:?}; {hint}"));
+            self.problem(line, &key, format!("unknown {what} {name:?}; {hint}"));
         }
     }
 
-    /// Where the text is no TOML, what is missing may just not have been read.
+    /// Drops errors that invalid TOML may have caused: a missing key may stand in a line that lspool could not read.
     fn keep_what_errors_cannot_have_caused(&mut self) {
         let invalid: Vec<usize> =
             self.problems.iter().filter(|it| it.key.is_empty()).map(|it| it.line).collect();
-        // What stands below a header that was not understood is in no table that is known.
+        // Keys below an unreadable header belong to an unknown table.
         let headers: Vec<usize> = self
             .text
             .lines()
@@ -529,14 +528,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-const REFUSED: &str = "is not for a workspace file, which comes from whoever wrote the repository; \
-                       write it in your own configuration file";
+const REFUSED: &str = "a workspace file cannot set this key; set it in your own configuration file";
 
-const UNKNOWN: &str = "there is no such key";
+const UNKNOWN: &str = "unknown key";
 
-const MISSING: &str = "is missing, and has no default";
+const MISSING: &str = "missing; this key is required";
 
-/// Names that a key has elsewhere: in a section, what is written, and what it is called there.
+/// Keys that other sections call differently: the section, the key of the other section, and its name here.
 const ELSEWHERE: [(&str, &str, &str); 3] = [
     (AGENT.header, "system_prompt", "prompt"),
     (ROUTE.header, "mode", "chat_mode"),
@@ -547,11 +545,14 @@ fn unknown<T>(section: &Section<T>, name: &str) -> String {
     let keys = || section.keys.iter().map(|key| key.name);
     let meant = ELSEWHERE.iter().find(|(header, it, _)| (*header, *it) == (section.header, name));
     if let Some(near) = meant.map(|it| it.2).or_else(|| nearest(name, keys())) {
-        return format!("{UNKNOWN}; did you mean {near:?}?");
+        return format!("{UNKNOWN}; did you mean `{near}`?");
     }
     match section_of(name) {
-        Some(header) => format!("{UNKNOWN} here; it belongs under {header}"),
-        None => format!("{UNKNOWN}; there are: {}", keys().collect::<Vec<_>>().join(", ")),
+        Some(header) => format!("{UNKNOWN} here; it belongs below {header}"),
+        None => {
+            let keys: Vec<_> = keys().map(|it| format!("`{it}`")).collect();
+            format!("{UNKNOWN}; expected one of {}", keys.join(", "))
+        }
     }
 }
 
@@ -583,13 +584,13 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name } else { format!("{path}.{name}") }
 }
 
-/// A value's type, with its article; short values with their text.
-fn a(value: &DeValue<'_>) -> String {
+/// What stands in the file: a short value, or the type of a long one. A string may be a secret.
+fn shown(value: &DeValue<'_>) -> String {
     match value {
-        DeValue::String(_) => "a text".to_owned(),
-        DeValue::Integer(it) => format!("the integer {it}"),
-        DeValue::Float(it) => format!("the number {it}"),
-        DeValue::Boolean(it) => format!("the boolean {it}"),
+        DeValue::String(_) => "a string".to_owned(),
+        DeValue::Integer(it) => it.to_string(),
+        DeValue::Float(it) => it.to_string(),
+        DeValue::Boolean(it) => it.to_string(),
         DeValue::Datetime(_) => "a date".to_owned(),
         DeValue::Array(it) if is_tables(it) => "a list of tables".to_owned(),
         DeValue::Array(_) => "a list".to_owned(),
@@ -603,13 +604,13 @@ fn is_tables(items: &DeArray<'_>) -> bool {
 
 fn any_text(value: &DeValue<'_>) -> Result<String, String> {
     match value {
-        DeValue::String(it) if it.contains('\0') => Err("must not hold a NUL character".to_owned()),
+        DeValue::String(it) if it.contains('\0') => Err("must not contain a NUL character".to_owned()),
         DeValue::String(it) => Ok(it.to_string()),
-        DeValue::Integer(it) => Err(format!("is {}; write it in quotes: \"{it}\"", a(value))),
-        DeValue::Float(it) => Err(format!("is {}; write it in quotes: \"{it}\"", a(value))),
-        DeValue::Boolean(it) => Err(format!("is {}; write it in quotes: \"{it}\"", a(value))),
+        DeValue::Integer(it) => Err(format!("expected a string, found {it}; write \"{it}\"")),
+        DeValue::Float(it) => Err(format!("expected a string, found {it}; write \"{it}\"")),
+        DeValue::Boolean(it) => Err(format!("expected a string, found {it}; write \"{it}\"")),
         DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
-            Err(format!("is {}; write a text in quotes", a(value)))
+            Err(format!("expected a string in quotes, found {}", shown(value)))
         }
     }
 }
@@ -626,7 +627,8 @@ fn tools(value: &DeValue<'_>) -> Result<Vec<String>, String> {
 fn path(value: &DeValue<'_>) -> Result<String, String> {
     let path = text(value)?;
     let is_fixed = Path::new(&path).is_absolute() || path.starts_with("~/") || path == "~";
-    is_fixed.then_some(path).ok_or_else(|| "must be an absolute path, or start with \"~/\"".to_owned())
+    let expected = || format!("expected an absolute path, or one that starts with \"~/\", found {path:?}");
+    if is_fixed { Ok(path) } else { Err(expected()) }
 }
 
 fn command(value: &DeValue<'_>) -> Result<String, String> {
@@ -635,16 +637,17 @@ fn command(value: &DeValue<'_>) -> Result<String, String> {
         return Ok(command);
     }
     path(value).map_err(|_| {
-        "is relative, so what it starts would depend on the folder: write an absolute path, one that starts with \
-         \"~/\", or the bare name of an executable on PATH"
-            .to_owned()
+        format!(
+            "expected an absolute path, one that starts with \"~/\", or a bare name, found the relative path \
+             {command:?}"
+        )
     })
 }
 
 fn with_unit<V>(value: &DeValue<'_>, right: &str, parse: fn(&str) -> Result<V, String>) -> Result<V, String> {
     match value {
-        DeValue::String(it) => parse(it).map_err(|message| format!("{it:?} is not understood: {message}")),
-        other => Err(format!("is {}; write {right}", a(other))),
+        DeValue::String(it) => parse(it).map_err(|expected| format!("expected {expected}, found {it:?}")),
+        other => Err(format!("expected {right}, found {}", shown(other))),
     }
 }
 
@@ -661,11 +664,11 @@ fn whole(value: &DeValue<'_>, least: u16) -> Result<usize, String> {
     number
         .filter(|&it| it >= least)
         .map(usize::from)
-        .ok_or_else(|| format!("is {}; write a whole number from {least} to {}", a(value), u16::MAX))
+        .ok_or_else(|| format!("expected an integer from {least} to {}, found {}", u16::MAX, shown(value)))
 }
 
 fn flag(value: &DeValue<'_>) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| format!("is {}; write true or false", a(value)))
+    value.as_bool().ok_or_else(|| format!("expected true or false, found {}", shown(value)))
 }
 
 /// A number in thousandths.
@@ -683,7 +686,7 @@ fn factor(value: &DeValue<'_>, (from, to): (u32, u32)) -> Result<u32, String> {
     let thousandths = number.map(|it| (it * 1000.0).round() as u32);
     thousandths.filter(|it| (from..=to).contains(it) && number.is_some_and(|it| it >= 0.0)).ok_or_else(|| {
         let show = |it: u32| f64::from(it) / 1000.0;
-        format!("is {}; write a number from {} to {}", a(value), show(from), show(to))
+        format!("expected a number from {} to {}, found {}", show(from), show(to), shown(value))
     })
 }
 
@@ -691,7 +694,7 @@ fn choice<V: Copy>(value: &DeValue<'_>, choices: &[(&str, V)]) -> Result<V, Stri
     let words: Vec<_> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
     let found = value.as_str().and_then(|text| choices.iter().find(|(word, _)| *word == text));
     found.map(|(_, choice)| *choice).ok_or_else(|| {
-        let is = value.as_str().map_or_else(|| a(value), |text| format!("{text:?}"));
-        format!("is {is}; write one of {}", words.join(", "))
+        let value = value.as_str().map_or_else(|| shown(value), |text| format!("{text:?}"));
+        format!("expected one of {}, found {value}", words.join(", "))
     })
 }

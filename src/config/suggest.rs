@@ -1,16 +1,16 @@
-//! "Did you mean": the known word that is nearest to a mistyped one.
+//! Finds the known word that is most similar to a mistyped one.
 
-/// The nearest of `known`, if it is near enough to be meant.
+/// Finds the most similar word of `known`, if it is similar enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |word: &str| word.to_lowercase().replace('-', "_");
     let word = plain(word);
     let near = known.into_iter().map(|it| (distance(&word, &plain(it)), it));
-    // A third of the letters wrong is still the same word; "log" and "lag" are, "log" and "cwd" are not.
+    // A third of the letters may be wrong: "log" and "lag" are similar, "log" and "cwd" are not.
     let allowed = |it: &str| (it.chars().count().max(word.chars().count()) / 3).max(1);
     near.filter(|(distance, it)| *distance <= allowed(it)).min().map(|(_, it)| it)
 }
 
-/// How many letters must be put in, taken out, replaced, or swapped with their neighbor.
+/// The number of letters to insert, delete, replace, or swap with their neighbor.
 fn distance(from: &str, to: &str) -> usize {
     // A row for each of the last two letters of `from`, a column for each prefix of `to`.
     let to: Vec<char> = to.chars().collect();

@@ -45,8 +45,8 @@ fn config_translates_tool_aliases_of_agent_files() {
     check_problems(
         "[agent.a]\ntools = [\"Read\", \"Bash(git:*)\"]\ndisallowed_tools = [\n\"Skill\"]\n",
         &expect![[r#"
-            config.toml:2: agent.a.tools[1]: "Bash(git:*)": lspool cannot limit a tool to some arguments; write "run_in_terminal" to allow the whole tool, or remove the entry
-            config.toml:4: agent.a.disallowed_tools[0]: "Skill" is a tool of another program and does not exist here; remove it"#]],
+            config.toml:2: `agent.a.tools[1]`: "Bash(git:*)": lspool cannot limit a tool to some arguments; write "run_in_terminal" to allow the whole tool, or remove the entry
+            config.toml:4: `agent.a.disallowed_tools[0]`: "Skill" is a tool of another program and does not exist here; remove it"#]],
     );
 }
 
@@ -192,7 +192,7 @@ level = "trace"
     assert_eq!(config.folders[0].path, Path::new("~/one"));
     assert_eq!(config.folders[0].default_server.as_deref(), Some("ruff"));
     assert_eq!(config.folders[0].servers["ruff"].command.as_deref(), Some("ruff"));
-    assert_eq!(config.agents["explore"].tools, Some(Vec::new()), "the user may redefine what is built in");
+    assert_eq!(config.agents["explore"].tools, Some(Vec::new()), "the user may redefine a builtin agent");
     assert_eq!(config.agents["explore"].source, AgentSource::User);
     assert_eq!(config.agents["two words"].tools, None);
     assert_eq!(config.agents["two words"].disallowed_tools, ["x"]);
@@ -288,40 +288,40 @@ level = "verbose"
 file = "~"
 "#,
         &expect![[r#"
-            config.toml:3: server.copilot.command: must not be empty
-            config.toml:4: server.copilot.args: is a text; write a list of texts, such as ["--stdio"]
-            config.toml:5: server.copilot.env."B=": is no name of a variable: it must not be empty or hold "="
-            config.toml:5: server.copilot.env.A: is no text; write it in quotes
-            config.toml:5: server.copilot.env.C: is no text; write it in quotes
-            config.toml:6: server.copilot.cwd: must be an absolute path, or start with "~/"
-            config.toml:7: server.copilot.kind: is "copliot"; write one of "copilot", "generic"
-            config.toml:8: server.copilot.max_processes: is the integer 0; write a whole number from 1 to 65535
-            config.toml:9: server.copilot.idle_timeout: is the integer 300; write a duration with its unit, such as "5m"
-            config.toml:10: server.copilot.max_message: "1MB" is not understood: write a whole number and its unit, B, KiB, MiB or GiB, such as "256MiB"
-            config.toml:12: server.a.command: is relative, so what it starts would depend on the folder: write an absolute path, one that starts with "~/", or the bare name of an executable on PATH
-            config.toml:13: server.a.args[1]: is the integer 2; write it in quotes: "2"
-            config.toml:13: server.a.args[2]: is a list; write a text in quotes
-            config.toml:14: server.a.env: is a list; write a table of texts, such as { NAME = "value" }
-            config.toml:15: server.a.kind: is the integer 1; write one of "copilot", "generic"
-            config.toml:16: server.a.max_processes: is a text; write a whole number from 1 to 65535
-            config.toml:17: server.a.warm_spares: is the integer -1; write a whole number from 0 to 65535
-            config.toml:18: server.a.idle_timeout: "5 minutes" is not understood: write a whole number and its unit, ms, s, m or h, such as "5m"
-            config.toml:19: server.a.max_message: is the number 1.5; write a size with its unit, such as "256MiB"
-            config.toml:20: server.a.required: is a text; write true or false
-            config.toml:21: server.a.restart: is the boolean true; write one of "never", "on-failure", "always"
-            config.toml:22: server.a.profile: is "lax"; write one of "resilient", "strict", "best-effort"
-            config.toml:23: server.a.backoff.first: there is no such key; there are: initial, max, multiplier, jitter
-            config.toml:23: server.a.backoff.initial: is the integer 1; write a duration with its unit, such as "5m"
-            config.toml:23: server.a.backoff.jitter: is a text; write a number from 0 to 1
-            config.toml:23: server.a.backoff.multiplier: is the number 0.5; write a number from 1 to 10
-            config.toml:24: server.a.memory_limit: "1B" is not understood: write from "1MiB" to "1024GiB"
-            config.toml:25: server.a.hang_timeout: "never" is not understood: write a whole number and its unit, ms, s, m or h, such as "5m"
-            config.toml:27: server.b.backoff: is the integer 1; write the table [server.NAME.backoff]
-            config.toml:28: server."": the NAME in [server.NAME] must not be empty or hold control characters
-            config.toml:30: agent.explore.tools: is a text; write a list of texts, such as ["read_file"]
-            config.toml:31: agent.explore.disallowed_tools[0]: must not be empty
-            config.toml:31: agent.explore.disallowed_tools[1]: is a date; write a text in quotes
-            config.toml:33: log.level: is "verbose"; write one of "error", "warn", "info", "debug", "trace""#]],
+            config.toml:3: `server.copilot.command`: must not be empty
+            config.toml:4: `server.copilot.args`: expected a list of strings such as ["--stdio"], found a string
+            config.toml:5: `server.copilot.env."B="`: a variable name must not be empty or contain "="
+            config.toml:5: `server.copilot.env.A`: expected a string in quotes
+            config.toml:5: `server.copilot.env.C`: expected a string in quotes
+            config.toml:6: `server.copilot.cwd`: expected an absolute path, or one that starts with "~/", found "relative"
+            config.toml:7: `server.copilot.kind`: expected one of "copilot", "generic", found "copliot"
+            config.toml:8: `server.copilot.max_processes`: expected an integer from 1 to 65535, found 0
+            config.toml:9: `server.copilot.idle_timeout`: expected a duration such as "5m", found 300
+            config.toml:10: `server.copilot.max_message`: expected a size such as "256MiB", in B, KiB, MiB, or GiB, found "1MB"
+            config.toml:12: `server.a.command`: expected an absolute path, one that starts with "~/", or a bare name, found the relative path "node_modules/.bin/x"
+            config.toml:13: `server.a.args[1]`: expected a string, found 2; write "2"
+            config.toml:13: `server.a.args[2]`: expected a string in quotes, found a list
+            config.toml:14: `server.a.env`: expected a table such as { NAME = "value" }, found a list
+            config.toml:15: `server.a.kind`: expected one of "copilot", "generic", found 1
+            config.toml:16: `server.a.max_processes`: expected an integer from 1 to 65535, found a string
+            config.toml:17: `server.a.warm_spares`: expected an integer from 0 to 65535, found -1
+            config.toml:18: `server.a.idle_timeout`: expected a duration such as "5m", in ms, s, m, or h, found "5 minutes"
+            config.toml:19: `server.a.max_message`: expected a size such as "256MiB", found 1.5
+            config.toml:20: `server.a.required`: expected true or false, found a string
+            config.toml:21: `server.a.restart`: expected one of "never", "on-failure", "always", found true
+            config.toml:22: `server.a.profile`: expected one of "resilient", "strict", "best-effort", found "lax"
+            config.toml:23: `server.a.backoff.first`: unknown key; expected one of `initial`, `max`, `multiplier`, `jitter`
+            config.toml:23: `server.a.backoff.initial`: expected a duration such as "5m", found 1
+            config.toml:23: `server.a.backoff.jitter`: expected a number from 0 to 1, found a string
+            config.toml:23: `server.a.backoff.multiplier`: expected a number from 1 to 10, found 0.5
+            config.toml:24: `server.a.memory_limit`: expected a size from "1MiB" to "1024GiB", found "1B"
+            config.toml:25: `server.a.hang_timeout`: expected a duration such as "5m", in ms, s, m, or h, found "never"
+            config.toml:27: `server.b.backoff`: expected the table [server.NAME.backoff], found 1
+            config.toml:28: `server.""`: the NAME in [server.NAME] must not be empty or contain control characters
+            config.toml:30: `agent.explore.tools`: expected a list of strings such as ["read_file"], found a string
+            config.toml:31: `agent.explore.disallowed_tools[0]`: must not be empty
+            config.toml:31: `agent.explore.disallowed_tools[1]`: expected a string in quotes, found a date
+            config.toml:33: `log.level`: expected one of "error", "warn", "info", "debug", "trace", found "verbose""#]],
     );
 }
 
@@ -338,11 +338,11 @@ command = "x"
 agent = "explore"
 "#,
         &expect![[r"
-            config.toml:2: log: is the boolean true; write the table [log]
-            config.toml:3: agent: is a text; write [agent.NAME] and its keys below
-            config.toml:4: folder: is a list; write [[folder]] and its keys below
-            config.toml:6: server.command: is a text; it must stand under a name: [server.NAME]
-            config.toml:7: route: is a table; write [[route]] and its keys below"]],
+            config.toml:2: `log`: expected the table [log], found true
+            config.toml:3: `agent`: expected [agent.NAME] with keys below, found a string
+            config.toml:4: `folder`: expected [[folder]] with keys below, found a list
+            config.toml:6: `server.command`: expected the table [server.NAME], found a string
+            config.toml:7: `route`: expected [[route]] with keys below, found a table"]],
     );
 }
 
@@ -357,9 +357,9 @@ chat_mode = "Agent"
 [[folder]]
 "#,
         &expect![[r"
-            config.toml:2: route[0].agent: is missing, and has no default
-            config.toml:5: route[1].agent: is missing, and has no default
-            config.toml:6: folder[0].path: is missing, and has no default"]],
+            config.toml:2: `route[0].agent`: missing; this key is required
+            config.toml:5: `route[1].agent`: missing; this key is required
+            config.toml:6: `folder[0].path`: missing; this key is required"]],
     );
 }
 
@@ -384,10 +384,10 @@ agent = "exlpore"
 agent = "reviewer"
 "#,
         &expect![[r#"
-            config.toml:2: default_server: there is no server "copliot"; did you mean "copilot"?
-            config.toml:12: folder[1].default_server: there is no server "ruff"; there are: copilot, pyright
-            config.toml:14: route[0].agent: there is no agent "exlpore"; did you mean "explore"?
-            config.toml:16: route[1].agent: there is no agent "reviewer"; there are: bash, explore, general-purpose, plan"#]],
+            config.toml:2: `default_server`: unknown server "copliot"; did you mean "copilot"?
+            config.toml:12: `folder[1].default_server`: unknown server "ruff"; expected one of copilot, pyright
+            config.toml:14: `route[0].agent`: unknown agent "exlpore"; did you mean "explore"?
+            config.toml:16: `route[1].agent`: unknown agent "reviewer"; expected one of bash, explore, general-purpose, plan"#]],
     );
     user("default_server = \"copilot\"");
     user("[[route]]\nagent = \"later\"\n[agent.later]\n");
@@ -398,15 +398,15 @@ fn config_reports_invalid_toml_beside_other_errors() {
     check_problems(
         "[server.copilot]\ncommand = \n[agent.explore\ntools = []\n[log]\nlvl = \"info\"\nlevel = 1\n[log]\n",
         &expect![[r#"
-            config.toml:2: no valid TOML: string values must be quoted, expected literal string
-            config.toml:3: no valid TOML: unclosed table, expected `]`
-            config.toml:6: log.lvl: there is no such key; there are: file, level
-            config.toml:7: log.level: is the integer 1; write one of "error", "warn", "info", "debug", "trace"
-            config.toml:8: no valid TOML: duplicate key"#]],
+            config.toml:2: invalid TOML: string values must be quoted, expected literal string
+            config.toml:3: invalid TOML: unclosed table, expected `]`
+            config.toml:6: `log.lvl`: unknown key; expected one of `file`, `level`
+            config.toml:7: `log.level`: expected one of "error", "warn", "info", "debug", "trace", found 1
+            config.toml:8: invalid TOML: duplicate key"#]],
     );
     check_problems(
         "x = \"",
-        &expect![[r#"config.toml:1: no valid TOML: invalid basic string, expected `"`"#]],
+        &expect![[r#"config.toml:1: invalid TOML: invalid basic string, expected `"`"#]],
     );
     check_problems(
         "a = 1\na = 2\n",
@@ -420,7 +420,7 @@ fn config_reports_invalid_toml_beside_other_errors() {
 fn config_ignores_keys_below_broken_header() {
     check_problems(
         "[server.copilot\nmax_processes = 2\n",
-        &expect!["config.toml:1: no valid TOML: unclosed table, expected `]`"],
+        &expect!["config.toml:1: invalid TOML: unclosed table, expected `]`"],
     );
 }
 
@@ -428,12 +428,10 @@ fn config_ignores_keys_below_broken_header() {
 fn config_treats_agent_names_as_case_insensitive() {
     let config = user("[agent.Explore]\ntools = []\n");
     assert!(config.agents["Explore"].tools.as_ref().unwrap().is_empty());
-    assert!(!config.agents.contains_key("explore"), "it takes the place of what is built in");
+    assert!(!config.agents.contains_key("explore"), "it replaces the builtin agent");
     check_problems(
         "[agent.doc]\n[agent.Doc]\n",
-        &expect![[
-            r#"config.toml:1: agent.doc: there is an agent "Doc" already: for a model it is the same name"#
-        ]],
+        &expect![[r#"config.toml:1: `agent.doc`: same name as the agent "Doc": names ignore case"#]],
     );
 }
 
@@ -507,9 +505,7 @@ fn config_treats_worker_roles_as_case_insensitive() {
     assert_eq!(config.workers[1..], Config::default().workers[1..]);
     check_problems(
         "[worker.poet]\n[worker.Poet]\n",
-        &expect![[
-            r#"config.toml:2: worker.Poet: there is a worker "poet" already: for a model it is the same name"#
-        ]],
+        &expect![[r#"config.toml:2: `worker.Poet`: same name as the worker "poet": names ignore case"#]],
     );
 }
 
@@ -517,10 +513,10 @@ fn config_treats_worker_roles_as_case_insensitive() {
 fn config_suggests_local_name_for_key_of_another_section() {
     check_problems(
         "[agent.a]\nsystem_prompt = \"p\"\n[worker.a]\nprompt = \"p\"\n[[route]]\nagent = \"a\"\nmode = \"Ask\"\n",
-        &expect![[r#"
-            config.toml:2: agent.a.system_prompt: there is no such key; did you mean "prompt"?
-            config.toml:4: worker.a.prompt: there is no such key; did you mean "system_prompt"?
-            config.toml:7: route[0].mode: there is no such key; did you mean "chat_mode"?"#]],
+        &expect![[r"
+            config.toml:2: `agent.a.system_prompt`: unknown key; did you mean `prompt`?
+            config.toml:4: `worker.a.prompt`: unknown key; did you mean `system_prompt`?
+            config.toml:7: `route[0].mode`: unknown key; did you mean `chat_mode`?"]],
     );
 }
 
@@ -545,7 +541,7 @@ fn workspace_file_adds_workers_and_redefines_none() {
         "",
         "[orchestration]\nmax_parallel = 5\n",
         &expect![
-            ".lspool.toml:2: orchestration.max_parallel: 5 is more than the 4 that holds here; a workspace file may only make it less"
+            ".lspool.toml:2: `orchestration.max_parallel`: expected at most 4, found 5: a workspace file can only lower a limit"
         ],
     );
 }
@@ -559,14 +555,14 @@ fn workspace_file_can_only_lower_limits() {
     .unwrap();
     assert_eq!(config.servers["copilot"].max_processes, 4);
     assert_eq!(config.servers["copilot"].idle_timeout, Duration::from_mins(1));
-    assert!(!config.servers.contains_key("other"), "a repository gives nobody a server");
+    assert!(!config.servers.contains_key("other"), "a repository cannot add a server");
     check_workspace_problems(
         "[server.copilot]\nmax_processes = 4\n",
         "[server.copilot]\nmax_processes = 5\nidle_timeout = \"1h\"\n[server.other]\nmax_processes = 9\n",
         &expect![[r"
-            .lspool.toml:2: server.copilot.max_processes: 5 is more than the 4 that holds here; a workspace file may only make it less
-            .lspool.toml:3: server.copilot.idle_timeout: 1h is more than the 5m that holds here; a workspace file may only make it less
-            .lspool.toml:5: server.other.max_processes: 9 is more than the 8 that holds here; a workspace file may only make it less"]],
+            .lspool.toml:2: `server.copilot.max_processes`: expected at most 4, found 5: a workspace file can only lower a limit
+            .lspool.toml:3: `server.copilot.idle_timeout`: expected at most 5m, found 1h: a workspace file can only lower a limit
+            .lspool.toml:5: `server.other.max_processes`: expected at most 8, found 9: a workspace file can only lower a limit"]],
     );
 }
 
@@ -591,15 +587,15 @@ file = "/etc/passwd"
         "",
         text,
         &expect![[r"
-        .lspool.toml:2: default_server: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        .lspool.toml:4: server.copilot.command: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        .lspool.toml:5: server.copilot.args: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        .lspool.toml:6: server.copilot.env: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        .lspool.toml:7: server.copilot.cwd: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        .lspool.toml:8: server.copilot.kind: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        .lspool.toml:9: server.copilot.max_message: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        .lspool.toml:11: folder: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        .lspool.toml:13: log: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file"]],
+        .lspool.toml:2: `default_server`: a workspace file cannot set this key; set it in your own configuration file
+        .lspool.toml:4: `server.copilot.command`: a workspace file cannot set this key; set it in your own configuration file
+        .lspool.toml:5: `server.copilot.args`: a workspace file cannot set this key; set it in your own configuration file
+        .lspool.toml:6: `server.copilot.env`: a workspace file cannot set this key; set it in your own configuration file
+        .lspool.toml:7: `server.copilot.cwd`: a workspace file cannot set this key; set it in your own configuration file
+        .lspool.toml:8: `server.copilot.kind`: a workspace file cannot set this key; set it in your own configuration file
+        .lspool.toml:9: `server.copilot.max_message`: a workspace file cannot set this key; set it in your own configuration file
+        .lspool.toml:11: `folder`: a workspace file cannot set this key; set it in your own configuration file
+        .lspool.toml:13: `log`: a workspace file cannot set this key; set it in your own configuration file"]],
     );
     let mut config = Config::default();
     config.merge_workspace(text, Path::new(".lspool.toml")).unwrap_err();
@@ -649,7 +645,7 @@ fn key_table_lets_workspaces_lower_only_limits() {
     check(&keys::LOG);
 }
 
-/// The names of all keys, as the table and as the schema have them.
+/// The schema has the keys of the table, in the same order.
 #[test]
 fn schema_contains_every_server_key() {
     let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
@@ -662,7 +658,7 @@ fn schema_contains_every_server_key() {
 }
 
 proptest::proptest! {
-    /// Whatever a file holds, reading it ends, and each problem is on a line that there is.
+    /// For any text, reading ends, and each error has an existing line.
     #[test]
     fn config_parses_any_text_or_reports_valid_lines(
         words in proptest::collection::vec(proptest::sample::select(WORDS), 0..24),
@@ -680,7 +676,7 @@ proptest::proptest! {
     }
 }
 
-/// What files are made of, and what tears them apart.
+/// Parts of valid and invalid files.
 const WORDS: &[&str] = &[
     "[",
     "]",

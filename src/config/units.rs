@@ -1,19 +1,19 @@
-//! Durations and sizes as they are written in a file: a number and its unit.
+//! Durations and sizes in a file: a number and its unit.
 
 use std::{ops::RangeInclusive, time::Duration};
 
-/// Longer ones would only be a way to say "never", and a clock could overflow.
+/// A clock could overflow with longer ones.
 const LONGEST: Duration = Duration::from_hours(24 * 365);
 
-/// Below, hardly an `initialize` answer fits.
+/// A smaller limit would refuse most answers to `initialize`.
 const SMALLEST: u64 = 64 << 10;
 
-/// A length is kept in memory at once, and must be one on every platform.
+/// A message of this size is in memory at once, on every platform.
 const LARGEST: u64 = 2 << 30;
 
-/// `"5m"`; what would be right otherwise.
+/// Reads a duration such as `"5m"`. The error says what was expected.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    const RIGHT: &str = "write a whole number and its unit, ms, s, m or h, such as \"5m\"";
+    const RIGHT: &str = "a duration such as \"5m\", in ms, s, m, or h";
     let (number, unit) = split(text).ok_or(RIGHT)?;
     let millis = match unit {
         "ms" => 1,
@@ -23,9 +23,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(RIGHT.to_owned()),
     };
     let duration = number.checked_mul(millis).map(Duration::from_millis);
-    duration
-        .filter(|it| *it <= LONGEST)
-        .ok_or_else(|| format!("write at most \"{}\"", show_duration(LONGEST)))
+    duration.filter(|it| *it <= LONGEST).ok_or_else(|| format!("at most \"{}\"", show_duration(LONGEST)))
 }
 
 /// The shortest text that [`parse_duration`] reads as this.
@@ -41,18 +39,18 @@ pub(super) fn show_duration(duration: Duration) -> String {
     }
 }
 
-/// `"256MiB"` in bytes; what would be right otherwise.
+/// Reads a size such as `"256MiB"`, in bytes. The error says what was expected.
 pub(super) fn parse_size(text: &str) -> Result<usize, String> {
-    parse_bytes(text, SMALLEST..=LARGEST, "write from \"64KiB\" to \"2GiB\"")
+    parse_bytes(text, SMALLEST..=LARGEST, "a size from \"64KiB\" to \"2GiB\"")
 }
 
-/// The same for what processes hold.
+/// Reads the size of the memory of processes.
 pub(super) fn parse_memory(text: &str) -> Result<usize, String> {
-    parse_bytes(text, 1 << 20..=1 << 40, "write from \"1MiB\" to \"1024GiB\"")
+    parse_bytes(text, 1 << 20..=1 << 40, "a size from \"1MiB\" to \"1024GiB\"")
 }
 
 fn parse_bytes(text: &str, sensible: RangeInclusive<u64>, otherwise: &str) -> Result<usize, String> {
-    const RIGHT: &str = "write a whole number and its unit, B, KiB, MiB or GiB, such as \"256MiB\"";
+    const RIGHT: &str = "a size such as \"256MiB\", in B, KiB, MiB, or GiB";
     let (number, unit) = split(text).ok_or(RIGHT)?;
     let shift = match unit {
         "B" => 0,
@@ -91,7 +89,7 @@ mod tests {
         for text in ["", "5", "m", "-5m", "1.5h", "5M", "5min", "5m ", "9999999999999999999h"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
-        assert_eq!(parse_duration("8761h").unwrap_err(), "write at most \"8760h\"");
+        assert_eq!(parse_duration("8761h").unwrap_err(), "at most \"8760h\"");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Those who work on a plan: `[worker.ROLE]`, the presets, and what an orchestration may cost.
+//! Workers, `[worker.ROLE]`, with their presets, and the limits of an orchestration.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use serde::{Deserialize, Serialize};
 
 use super::AgentSource;
 
-/// `[worker.ROLE]`: who can be given a task of a plan.
+/// `[worker.ROLE]`: a worker that can do a task of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerConfig {
-    /// What a plan calls it.
+    /// Its name in a plan.
     pub role: String,
-    /// What it is good for: whoever makes the plan is told this.
+    /// What the worker is good for. The planner reads this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it is told before its first task.
+    /// The instructions before its first task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// The model: an id, or a tier of `[models]`; absent: that of the orchestration.
+    /// The model: an id, a name, or a tier of `[models]`. Without it, that of the orchestration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The tools it may use; `None` is every tool, an empty list none.
+    /// The tools that it may use; `None` is every tool, an empty list none.
     pub tools: Option<Vec<String>>,
-    /// Whether it works with tools. One that does not answers from what it is told.
+    /// Whether it uses tools. Without tools it answers from its prompt.
     pub agent_mode: bool,
     /// Whether a plan may use it.
     pub enabled: bool,
-    /// Who defined it.
+    /// Where it is defined.
     pub source: AgentSource,
 }
 
 impl WorkerConfig {
-    /// A worker with every tool, of which nothing is said.
+    /// A worker with every tool and no instructions.
     pub fn of(role: &str, source: AgentSource) -> WorkerConfig {
         WorkerConfig {
             role: role.to_owned(),
@@ -46,7 +46,7 @@ impl WorkerConfig {
         }
     }
 
-    /// The workers there are without any file. The first is given everything that no plan can be made for.
+    /// The builtin workers. Without a valid plan, the first one gets the whole goal.
     pub(super) fn presets() -> Vec<WorkerConfig> {
         const READING: &[&str] = &["ide", "read_file", "list_dir", "grep_search", "file_search"];
         let preset = |role, tools: Option<&[&str]>, description: &str, prompt: &str| WorkerConfig {
@@ -60,38 +60,38 @@ impl WorkerConfig {
                 "coder",
                 None,
                 "Writes and changes code and other files.",
-                "You are a careful programmer. Do what the task says and nothing beyond it. Read what is there before you \
-                 change it, and keep to its style. Say in the end what you have changed, file by file.",
+                "You are a careful programmer. Do exactly what the task says. Read code before you change it, and keep to its \
+                 style. At the end, list your changes, file by file.",
             ),
             preset(
                 "reviewer",
                 Some(READING),
-                "Reads code and says what is wrong with it. Changes nothing.",
-                "You are a careful reviewer. Read what the task names, and what you need to understand it. Report what is \
-                 wrong, the worst first, each with its file and line and what would be right. Report nothing that you \
-                 have not seen yourself. If all is well, say so in one sentence.",
+                "Reviews code and reports defects. Changes nothing.",
+                "You are a careful reviewer. Read the code that the task names, and all code that you need to understand it. \
+                 Report each defect with its file, its line, and a fix, the worst defect first. Report only defects \
+                 that you have seen yourself. If you find none, say so in one sentence.",
             ),
             preset(
                 "tester",
                 None,
-                "Writes tests and runs them, and says what fails.",
-                "You are a careful tester. Find out how tests are written and run here. Write those that the task asks \
-                 for, run them, and report what was run and what failed, with the messages. Do not mend the code under \
-                 test.",
+                "Writes and runs tests, and reports failures.",
+                "You are a careful tester. Find out how this project writes and runs tests. Write the tests that the task asks \
+                 for, run them, and report which tests ran and which failed, with the messages. Do not change the code \
+                 under test.",
             ),
         ]
     }
 }
 
-/// `[orchestration]`: what one goal may cost.
+/// `[orchestration]`: the limits of the work on one goal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OrchestrationConfig {
-    /// So many tasks at once.
+    /// How many tasks run at once.
     pub max_parallel: usize,
-    /// So many tasks in a plan.
+    /// How many tasks a plan may have.
     pub max_tasks: usize,
-    /// How long one task, the plan and the summary may take, each.
+    /// How long one task, the plan, or the summary may take.
     pub time_limit: Duration,
 }
 

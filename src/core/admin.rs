@@ -1,5 +1,5 @@
-//! What people ask lspool itself: how it stands, that a backend be restarted or stopped, that the configuration be read
-//! again. The editor and control clients ask in the same words (`docs/protocol.md`).
+//! Requests to lspool itself: status, restart, stop, reload. The editor and control clients use the same methods
+//! (`docs/protocol.md`).
 
 pub(super) mod check;
 mod reload;
@@ -28,44 +28,43 @@ use crate::{
     rpc::{Patch, elements, member, members, path, text},
 };
 
-/// The one that is there with a Copilot server alone.
+/// The command that exists only with a Copilot server.
 const ORCHESTRATE: (&str, &str) = ("orchestrate", "lspool/orchestrate");
 
-/// Commands that the editor can run, after `lspool.`, `lspool.SERVER.` or `lspool.SERVER.PID.`, and the requests that they
-/// stand for.
+/// Commands of the editor, after `lspool.`, `lspool.SERVER.` or `lspool.SERVER.PID.`, with their requests.
 const COMMANDS: [(&str, &str); 4] =
     [ORCHESTRATE, ("reload", "lspool/reload"), ("restart", "lspool/restart"), ("status", "lspool/status")];
 
-/// What the name of each of lspool's commands begins with.
+/// The prefix of lspool's commands.
 const PREFIX: &str = "lspool.";
 
-/// Under which progress of a request is reported.
+/// The member with the progress token of a request.
 const TOKEN: &str = "workDoneToken";
 
-/// Who waits for what.
+/// The waiting requests.
 #[derive(Debug, Default)]
 pub(crate) struct Admin {
-    /// For the memory of the processes.
+    /// Requests that wait for the memory of the processes.
     statuses: Vec<Owner>,
-    /// For these backends, by name, to be ready, or to have failed.
+    /// Requests that wait until these backends, with their names, are ready or have failed.
     restarts: Vec<(Owner, Vec<(BackendId, String)>)>,
-    /// For an executable that was missing to be looked for, so that these can be restarted.
+    /// Requests that wait for a search for a missing executable, before the restart of these backends.
     searches: Vec<(Owner, Vec<BackendId>)>,
-    /// For the configuration to be read.
+    /// Requests that wait for the configuration.
     reloads: Vec<Owner>,
-    /// The configuration is being read.
+    /// Whether the configuration is being read.
     is_reading: bool,
-    /// Somebody has said that it is to be read again.
+    /// Whether to read the configuration again after that.
     read_again: bool,
-    /// What is wrong with the configuration as it is in the files.
+    /// The errors in the configuration files.
     problem: Option<String>,
-    /// What the user has been told of files that are used all the same.
+    /// The warnings that the user has seen.
     warned: BTreeSet<String>,
-    /// For changes of the status.
+    /// The clients that watch the status.
     watchers: BTreeSet<ClientId>,
-    /// What they were last told.
+    /// The last status that they got.
     told: Value,
-    /// What was dropped for those who read slowly, when it was last asked for.
+    /// The dropped messages at the last measurement.
     dropped: Drops,
 }
 
@@ -76,7 +75,7 @@ impl Admin {
         self.statuses.iter().chain(&self.reloads).chain(searches).chain(restarts)
     }
 
-    /// How many answers a client is owed.
+    /// The number of answers that a client is owed.
     pub(crate) fn n_owed_to(&self, client: ClientId) -> usize {
         self.owners().filter(|it| matches!(it, Owner::Client(by, _) if *by == client)).count()
     }
@@ -86,13 +85,13 @@ impl Admin {
         self.owners().any(|it| matches!(it, Owner::Client(by, of) if *by == client && of == id))
     }
 
-    /// Whether nobody waits for anything.
+    /// Whether no request waits.
     #[cfg(test)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.owners().next().is_none() && !self.is_reading
     }
 
-    /// A control client is gone.
+    /// Forgets a control client.
     pub(crate) fn on_client_closed(&mut self, client: ClientId) {
         let is_other = |it: &Owner| !matches!(it, Owner::Client(by, _) if *by == client);
         self.watchers.remove(&client);
@@ -102,8 +101,7 @@ impl Admin {
         self.restarts.retain(|(owner, _)| is_other(owner));
     }
 
-    /// A request to lspool itself that neither conversations nor agents answer. Whether it is one; then it is dealt
-    /// with.
+    /// Handles a request to lspool that neither conversations nor agents answer. Returns whether it is one.
     pub(crate) fn on_request(
         &mut self,
         mux: &mut Mux,
@@ -128,7 +126,7 @@ impl Admin {
     }
 }
 
-/// The request that a command of the editor stands for, and its parameters: the arguments of the command.
+/// The request for a command of the editor, with its parameters from the arguments of the command.
 pub(crate) fn command(mux: &Mux, params: &[u8]) -> Option<(&'static str, Vec<u8>)> {
     let command = text(params, &["command"])?;
     let name = command.strip_prefix(PREFIX)?;
@@ -139,12 +137,12 @@ pub(crate) fn command(mux: &Mux, params: &[u8]) -> Option<(&'static str, Vec<u8>
     let list = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
     let first = match list.first() {
         Some(b'[') => elements(list).next().map(|range| &list[range]),
-        // One that is not in a list is meant all the same.
+        // A single argument need not be in a list.
         Some(_) | None => Some(list),
     };
     let arguments = match first {
         Some(params) if params.starts_with(b"{") => params.to_vec(),
-        // `lspool.restart NAME` as people would type it.
+        // `lspool.restart NAME`, as a user types it.
         Some(name) => {
             let key = if *method == ORCHESTRATE.1 { "goal" } else { "name" };
             Patch::of(b"{}").set(key, name).finish()
@@ -158,20 +156,20 @@ pub(crate) fn command(mux: &Mux, params: &[u8]) -> Option<(&'static str, Vec<u8>
     Some((method, params))
 }
 
-/// What stands before a command of this lspool alone.
+/// The prefix of commands for this lspool only.
 fn instance_scope(identity: &Identity) -> String {
     format!("{}.", identity.pid)
 }
 
-/// What stands before a command in a name that no lspool of another server offers.
+/// The prefix of commands for a server.
 fn command_scope(server: &str) -> String {
     let safe = |it: char| if it.is_alphanumeric() || "-_".contains(it) { it } else { '-' };
     format!("{}.", server.chars().map(safe).collect::<String>())
 }
 
-/// The commands that are offered for a server. An editor may know each name once in all of a window, and two clients of it
-/// may have an lspool each for one server: so only the lspool of a Copilot server, whose own commands could not be
-/// there twice either, has the short ones.
+/// The commands for a server. VS Code allows each name once in a window, and two of its clients may each have an
+/// lspool for one server. So only the lspool of a Copilot server has the short names, because a second Copilot server
+/// would collide anyway.
 pub(crate) fn offered_commands(server: &str, is_copilot: bool, identity: &Identity) -> Vec<String> {
     let offered = COMMANDS.iter().filter(|it| is_copilot || **it != ORCHESTRATE);
     let scope = match is_copilot {
@@ -181,7 +179,7 @@ pub(crate) fn offered_commands(server: &str, is_copilot: bool, identity: &Identi
     offered.map(|(name, _)| format!("{PREFIX}{scope}{name}")).collect()
 }
 
-/// The backends that a request names, all if it names none.
+/// The backends that a request names, or all without a name.
 fn named(mux: &Mux, params: &[u8]) -> Result<Vec<BackendId>, Failure> {
     let Some(name) = member(params, "name").map(|range| &params[range]).filter(|it| *it != b"null") else {
         if mux.backends().iter().next().is_none() {
@@ -195,11 +193,11 @@ fn named(mux: &Mux, params: &[u8]) -> Result<Vec<BackendId>, Failure> {
     found.map(|it| vec![it]).ok_or_else(|| {
         let known: Vec<String> = mux.backends().iter().map(|it| it.name.clone()).collect();
         let there_are = match known.as_slice() {
-            [] => "there is none yet".to_owned(),
-            known => format!("there are: {}", known.join("; ")),
+            [] => "no server has started yet".to_owned(),
+            known => format!("expected one of {}", known.join("; ")),
         };
         let name = name.unwrap_or_else(|| "(no text)".to_owned());
-        Failure::new(Cause::InvalidParams, format!("there is no backend {name}; {there_are}"))
+        Failure::new(Cause::InvalidParams, format!("unknown server {name}; {there_are}"))
     })
 }
 
@@ -210,12 +208,12 @@ fn ask_logs(mux: &mut Mux, owner: &Owner, params: &[u8]) {
             let follow = path(params, &["follow"]).is_some_and(|range| &params[range] == b"true");
             mux.act(Effect::Logs { backend: *backend, client: *client, id: id.clone().into(), follow });
         }
-        Ok(_) => mux.fail(owner, &Failure::new(Cause::InvalidParams, "name: which backend's?")),
+        Ok(_) => mux.fail(owner, &Failure::new(Cause::InvalidParams, "`name` is missing")),
         Err(failure) => mux.fail(owner, failure),
     }
 }
 
-/// The parameters of the requests, apart from the tokens that any request may have.
+/// The parameters of the requests, without the tokens that any request may have.
 const PARAMETERS: [(&str, &[&str]); 7] = [
     ("lspool/logs", &["name", "follow"]),
     ("lspool/move", &["name", "to"]),
@@ -226,20 +224,20 @@ const PARAMETERS: [(&str, &[&str]); 7] = [
     ("lspool/watch", &[]),
 ];
 
-/// What is wrong with a parameter that there is not, or has no name: without it, `lspool/stop` would stop everything.
+/// Checks the parameters. Without this, `lspool/stop` with a mistyped name would stop everything.
 pub(crate) fn wrong_parameter(method: &str, params: &[u8]) -> Option<String> {
     let (_, known) = PARAMETERS.iter().find(|(it, _)| *it == method)?;
     let has_names = params.starts_with(b"{") || params == b"null";
     if !has_names && (!params.starts_with(b"[") || elements(params).next().is_some()) {
-        return Some(format!("the parameters of {method} have names: they must be an object"));
+        return Some(format!("the parameters of {method} must be an object"));
     }
     let tokens = [TOKEN, "partialResultToken"];
     let is_known = |key: &str| known.contains(&key) || tokens.contains(&key);
     let (key, _) = members(params).find(|(key, _)| !is_known(key))?;
     let hint = match (nearest(&key, known.iter().copied()), known) {
         (Some(meant), _) => format!("did you mean {meant:?}?"),
-        (None, []) => "there are none".to_owned(),
-        (None, known) => format!("there are {}", known.join(", ")),
+        (None, []) => "it has no parameters".to_owned(),
+        (None, known) => format!("expected one of {}", known.join(", ")),
     };
-    Some(format!("{method} has no parameter {key:?}; {hint}"))
+    Some(format!("unknown parameter {key:?} of {method}; {hint}"))
 }

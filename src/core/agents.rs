@@ -1,4 +1,4 @@
-//! Agents that lspool runs itself: internal conversations, and the sub-agents, teams and orchestrations that work in
+//! Agents that lspool runs itself: internal conversations, and the sub-agents, teams and orchestrations that use
 //! them.
 //!
 //! It acts through the public methods of [`Copilot`] and [`Mux`].
@@ -35,24 +35,24 @@ impl Agents {
         self.orchestrations.n_owed()
     }
 
-    /// When something is to be done, and what.
+    /// The next deadline and its reason.
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
         self.internal.deadline().map(|at| (at, "an agent has had its time"))
     }
 
-    /// Takes up what an event has changed: what internal conversations were told, and what is next for leads. Whether
-    /// anything has come of it. `seen`: how many of the effects have been looked at.
+    /// Handles the consequences of an event: messages to internal conversations, and next steps of leads. Returns
+    /// whether there were any. `seen` is the number of effects that were read.
     pub(crate) fn settle(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
         self.settle_cancelled_calls(copilot, mux);
         self.run_internal(copilot, mux, seen) || self.tend_leads(copilot, mux)
     }
 
-    /// Whether there is nothing to tend, as for nearly every message.
+    /// Whether there is nothing to do, as for nearly every message.
     fn is_idle(&self) -> bool {
         self.subagents.is_idle() && !self.subagents.is_closing() && !self.teams.is_dirty()
     }
 
-    /// Whether everything of theirs agrees with the other tables.
+    /// Checks that these tables agree with the others.
     pub(crate) fn check(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
         self.check_agents(copilot)?;
         self.check_internal(copilot, mux)?;

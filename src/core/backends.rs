@@ -1,5 +1,4 @@
-//! What is done to a backend as a whole: by the mux to its process and, if its server is a Copilot server, by the
-//! Copilot half to its conversations.
+//! Operations on a backend as a whole: the mux acts on its process, and the Copilot half on its conversations.
 
 use super::{
     copilot::Copilot,
@@ -25,7 +24,7 @@ pub(super) fn flush(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId)
     }
 }
 
-/// Starts what waits for room, as far as there is room.
+/// Starts waiting processes, as far as there is room.
 pub(super) fn start_waiting(copilot: &mut Option<Copilot>, mux: &mut Mux) {
     match copilot {
         Some(it) => {
@@ -38,7 +37,7 @@ pub(super) fn start_waiting(copilot: &mut Option<Copilot>, mux: &mut Mux) {
     }
 }
 
-/// Ends a process that nobody needs. What it knows is told to the next one.
+/// Stops an unneeded process. The next one gets its state.
 pub(super) fn stop(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, why: &'static str) {
     match half(copilot, mux, id) {
         Some(it) => it.stop(mux, id, why),
@@ -49,7 +48,7 @@ pub(super) fn stop(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, 
     }
 }
 
-/// A backend will not serve: what it owes and what waits for it fails.
+/// Fails a backend with all its requests.
 pub(super) fn fail_backend(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, failure: &Failure) {
     match half(copilot, mux, id) {
         Some(it) => it.fail_backend(mux, id, failure),
@@ -61,7 +60,7 @@ pub(super) fn fail_backend(copilot: &mut Option<Copilot>, mux: &mut Mux, id: Bac
     }
 }
 
-/// Starts a backend, or lets another process take the place of the one there is. This is none of its failures.
+/// Starts a backend, or replaces its process. Does not count as a failure.
 pub(super) fn restart(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId) -> Result<(), Failure> {
     match half(copilot, mux, id) {
         Some(it) => it.restart(mux, id),
@@ -69,7 +68,7 @@ pub(super) fn restart(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendI
     }
 }
 
-/// Another process takes the place of the one there is.
+/// Replaces the process.
 pub(super) fn replace(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId) {
     match half(copilot, mux, id) {
         Some(it) => it.replace(mux, id),
@@ -80,7 +79,7 @@ pub(super) fn replace(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendI
     }
 }
 
-/// Replaces those processes that are to be replaced and are quiet, or can be waited for no longer.
+/// Replaces the processes that are due and have no open request, or cannot wait longer.
 pub(super) fn renew(copilot: &mut Option<Copilot>, mux: &mut Mux) {
     for id in mux.due_renewals() {
         mux.log_renewal(id);
@@ -88,7 +87,7 @@ pub(super) fn renew(copilot: &mut Option<Copilot>, mux: &mut Mux) {
     }
 }
 
-/// `$/cancelRequest` of a client. An id that is not in flight has been answered already.
+/// Handles `$/cancelRequest` of a client. A request with an unknown id has been answered already.
 pub(super) fn cancel(copilot: &mut Option<Copilot>, mux: &mut Mux, client: ClientId, frame: &Frame) {
     if mux.cancel_question(client, frame) {
         return;

@@ -1,7 +1,6 @@
-//! Conversations with a Copilot server: which process serves each, what keeps it to its tools, and how it goes on when
-//! its process dies.
+//! Conversations with a Copilot server: their processes, their restrictions, and their recovery after a crash.
 //!
-//! It acts through the public methods of [`Mux`], and knows no agent. What `Proxy` asks it is in [`hooks`].
+//! Acts through the public methods of [`Mux`], and knows no agent. `Proxy` calls it through [`hooks`].
 
 pub(crate) mod active_turn;
 mod cancel;
@@ -40,10 +39,10 @@ use crate::core::{
     mux::{Mux, pool::backend::Backend, servers::Server, session::Session},
 };
 
-/// What helps where nobody is signed in.
+/// The hint for a missing sign-in.
 pub const SIGN_IN: &str = "sign in once with the Copilot command of your editor, or set GH_COPILOT_TOKEN";
 
-/// What there is of a Copilot server beside what any server has.
+/// The Copilot half of a server.
 #[derive(Debug)]
 pub(crate) struct Copilot {
     server: ServerId,
@@ -55,20 +54,20 @@ pub(crate) struct Copilot {
     catalog: Catalog,
     modes: Modes,
     shapes: Shapes,
-    /// How many ids were invented for conversations, and for turns.
+    /// The number of generated ids of conversations, and of turns.
     n_conversations: u64,
     n_turns: u64,
-    /// Names of tools that there are not, of which the user has been told.
+    /// Unknown tools that the user knows about.
     unknown_tools: BTreeSet<String>,
-    /// Internal conversations that are held. The id of one that is not is an orphan's.
+    /// The current internal conversations. Any other internal id belongs to an orphan.
     internal: BTreeSet<ConversationId>,
-    /// Turns that were cancelled at their process, with the conversations of their sub-agents: for whoever answers
-    /// their calls.
+    /// Turns that were cancelled at their process, with the conversations of their sub-agents: for the owner that
+    /// answers their calls.
     cancelled: Vec<(ProcessId, Vec<ConversationId>)>,
 }
 
 impl Copilot {
-    /// A Copilot half of a server that is there already.
+    /// A Copilot half for an existing server.
     pub(crate) fn new(mux: &mut Mux, server: ServerId) -> Copilot {
         let primary = mux.server(server).primary;
         let mut it = Copilot {
@@ -93,7 +92,7 @@ impl Copilot {
         it
     }
 
-    /// Processes keep what they tell the model there.
+    /// Sets the folder in which processes record their requests to the model.
     pub(crate) fn keep_transcripts(&mut self, folder: Option<PathBuf>) {
         self.session.kept_transcripts = folder;
     }
@@ -113,7 +112,7 @@ impl Copilot {
         self.partitions.set(id).map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The server that it belongs to.
+    /// Its server.
     pub(crate) fn server<'a>(&self, mux: &'a Mux) -> &'a Server {
         mux.server(self.server)
     }
@@ -159,22 +158,22 @@ impl Copilot {
         &mut self.conversations
     }
 
-    /// The turns that were cancelled at their process since this was last asked.
+    /// Takes the turns that were cancelled at their process.
     pub(crate) fn take_cancelled(&mut self) -> Vec<(ProcessId, Vec<ConversationId>)> {
         std::mem::take(&mut self.cancelled)
     }
 
-    /// lspool itself holds a conversation of this id.
+    /// Adds an internal conversation.
     pub(crate) fn hold_internal(&mut self, id: ConversationId) {
         self.internal.insert(id);
     }
 
-    /// lspool itself does not hold a conversation of this id any more.
+    /// Removes an internal conversation.
     pub(crate) fn release_internal(&mut self, id: &ConversationId) {
         self.internal.remove(id);
     }
 
-    /// Whether this is an internal conversation, or of a sub-agent of one, that has no owner any more.
+    /// Whether this is an internal conversation, or one of its sub-agents, without an owner.
     pub(crate) fn is_unowned(&self, id: &ConversationId) -> bool {
         let top = self.conversations.top(id);
         conversation::is_internal(top.as_bytes()) && !self.internal.contains(&top)

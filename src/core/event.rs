@@ -1,4 +1,4 @@
-//! The whole interface between the core and the shell: [`Event`]s in, [`Effect`]s out.
+//! The interface between core and shell: [`Event`]s in, [`Effect`]s out.
 
 use std::{collections::BTreeMap, fmt, ops::AddAssign, path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     rpc::{Frame, RawId},
 };
 
-/// Somebody who asks: the editor is client 0.
+/// A client. The editor is client 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u32);
 
@@ -18,7 +18,7 @@ impl ClientId {
     /// The process that launched lspool and speaks on its stdin and stdout.
     pub const EDITOR: ClientId = ClientId(0);
 
-    /// The first internal conversation. These have no stream, and no message to them leaves the core.
+    /// The first internal conversation. They have no stream, and their messages do not leave the core.
     pub(super) const INTERNAL: u32 = 1 << 31;
 
     /// The number of the internal conversation.
@@ -32,33 +32,33 @@ impl ClientId {
     }
 }
 
-/// Somebody who answers: a configured server, or one partition of it. Survives restarts.
+/// A backend: a server or one partition of it. Survives restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BackendId(pub u32);
 
-/// A configured server: one executable with its settings. It has one backend or more.
+/// A configured server: one executable with its settings. It has at least one backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ServerId(pub(super) u32);
 
-/// One incarnation of a backend, counted from 1. Events about an older one are dropped.
+/// The number of a backend's process, counted from 1. Events of older ones are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u32);
 
 /// One process of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId {
-    /// The backend it serves.
+    /// The backend.
     pub backend: BackendId,
-    /// Which incarnation it is.
+    /// The number of the process.
     pub generation: Generation,
 }
 
-/// The far end of a stream.
+/// The peer of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
-    /// A client of the pool.
+    /// A client.
     Client(ClientId),
-    /// A backend's process.
+    /// A process of a backend.
     Backend(ProcessId),
 }
 
@@ -75,12 +75,12 @@ pub enum Exit {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
-    /// The operating system did not say.
+    /// Unknown to the operating system.
     Unknown,
 }
 
 impl Exit {
-    /// Whether somebody else has ended it: what it said before is no cause.
+    /// Whether another program ended it, so that its output is not the cause.
     pub(crate) fn is_from_outside(self) -> bool {
         // SIGHUP, SIGINT, SIGKILL, SIGTERM.
         matches!(self, Exit::Signal(1 | 2 | 9 | 15))
@@ -97,16 +97,16 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Why a process could not be started.
+/// Why a process could not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpawnFailure {
-    /// Trying again cannot help: the executable is missing or not executable.
+    /// Whether another attempt is useless: the executable is missing or not executable.
     pub permanent: bool,
-    /// What was tried and what the operating system said.
+    /// The attempt and the error of the operating system.
     pub message: String,
 }
 
-/// Everything needed to start a process of a server.
+/// The parameters for starting a process of a server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launch {
@@ -114,14 +114,14 @@ pub struct Launch {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables set on top of lspool's own environment.
+    /// Variables in addition to lspool's environment.
     #[serde(with = "pairs")]
     pub env: Vec<(String, String)>,
-    /// Working folder; lspool's own if absent.
+    /// Working folder. Without it, lspool's.
     pub cwd: Option<PathBuf>,
-    /// The longest message that is read from it, in bytes.
+    /// The longest message to accept from it, in bytes.
     pub max_message: usize,
-    /// How long it may take no byte although some wait for it.
+    /// How long it may read nothing while messages wait for it.
     pub write_stall: Duration,
 }
 
@@ -158,22 +158,22 @@ mod pairs {
     }
 }
 
-/// What the shell found when it looked at the workspace of an `initialize`.
+/// The result of the search for the server of an `initialize`.
 #[derive(Clone)]
 pub struct Prepared {
     /// User file and workspace files, merged.
     pub config: Arc<Config>,
-    /// Name of the section of the server that is proxied.
+    /// The name of the server's section.
     pub name: String,
     /// That section.
     pub server: ServerConfig,
     /// How to start it.
     pub launch: Arc<Launch>,
-    /// Why it cannot be started, if it is not required.
+    /// Why the server cannot start, if it is not required.
     pub missing: Option<String>,
-    /// What the user should know, such as agents of a workspace file that were kept out.
+    /// Warnings for the user, such as shadowed agents.
     pub warnings: Vec<String>,
-    /// Where the server keeps what it tells the model, if it shall: a folder of the shell's.
+    /// The folder for the server's records of requests to the model, if wanted.
     pub transcripts: Option<PathBuf>,
     /// The group whose first member that server is, if it has others.
     pub group: Option<Group>,
@@ -209,7 +209,7 @@ pub struct Member {
     pub missing: Option<String>,
 }
 
-// The values of variables may be secrets.
+// The values of variables may be secret.
 impl fmt::Debug for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let env: Vec<&String> = self.env.iter().map(|(name, _)| name).collect();
@@ -236,28 +236,28 @@ impl fmt::Debug for Prepared {
     }
 }
 
-/// Where a call of a builtin tool is carried out, and what it may do.
+/// The environment and the limits of a call of a builtin tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scope {
-    /// The workspace folders: what is outside does not exist for it.
+    /// The workspace folders. The tool opens nothing outside.
     pub folders: Vec<PathBuf>,
     /// Its limits.
     pub limits: ToolsConfig,
-    /// Somebody has allowed it.
+    /// Whether the user has allowed it.
     pub is_confirmed: bool,
 }
 
-/// What the shell has counted.
+/// The measurements of the shell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// The resident bytes of processes, of those that are still there.
+    /// The resident bytes of living processes.
     pub resident: Vec<(ProcessId, u64)>,
-    /// What was dropped since lspool started.
+    /// The messages dropped since lspool started.
     pub dropped: Drops,
 }
 
-/// Messages that were dropped because those for whom they were read too slowly.
+/// Messages dropped because their readers were slow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drops {
@@ -265,31 +265,31 @@ pub struct Drops {
     pub editor: Dropped,
     /// For all control clients together.
     pub control: Dropped,
-    /// For the processes of each backend, but those for which there were none.
+    /// For the processes of each backend, without zeros.
     pub backends: BTreeMap<BackendId, Dropped>,
 }
 
 impl Drops {
-    /// More of them for a backend.
+    /// Adds dropped messages of a backend.
     pub fn add(&mut self, backend: BackendId, dropped: Dropped) {
         if dropped != Dropped::default() {
             *self.backends.entry(backend).or_default() += dropped;
         }
     }
 
-    /// Whether there were none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         *self == Drops::default()
     }
 }
 
-/// How many messages were dropped, by what they were.
+/// Counts of dropped messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dropped {
-    /// Lines for a log window.
+    /// Lines for the editor's log window.
     pub log_messages: u64,
-    /// Reports of work done that later ones have made stale.
+    /// Progress reports that later ones replace.
     pub reports: u64,
 }
 
@@ -300,203 +300,202 @@ impl AddAssign for Dropped {
     }
 }
 
-/// A team that the shell has found.
+/// A stored team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTeam {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its state; it is this lspool's from now on.
+    /// Its state. This lspool owns it now.
     pub state: Result<Bytes, TeamFault>,
 }
 
-/// Why a team cannot be had, or stored.
+/// Why a team cannot be loaded or stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TeamFault {
-    /// Another lspool has it.
+    /// Another lspool owns it.
     Busy(String),
-    /// What is stored of it cannot be used.
+    /// Its file is unusable.
     Unreadable(String),
-    /// The system has refused something.
+    /// An error of the operating system.
     Failed(String),
 }
 
 impl fmt::Display for TeamFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TeamFault::Busy(who) => write!(f, "another lspool has it ({who})"),
+            TeamFault::Busy(who) => write!(f, "another lspool owns it ({who})"),
             TeamFault::Unreadable(why) | TeamFault::Failed(why) => f.write_str(why),
         }
     }
 }
 
-/// The file of a custom chat mode, as it is to be.
+/// The wanted file of a custom chat mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeepMode {
-    /// What the answer is told by.
+    /// The number for the answer.
     pub number: u64,
     /// A plain file name without extension.
     pub name: String,
-    /// The tools that a turn in this mode has.
+    /// The tools of a turn in this mode.
     pub tools: Vec<String>,
-    /// The file of a mode of the editor's own. It says the same otherwise, and has only those of its own tools that are
-    /// among these.
+    /// The file of an editor's mode to narrow: only those of its tools that are in `tools` stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<PathBuf>,
 }
 
-/// The file of a custom chat mode, as it is.
+/// The current file of a custom chat mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeptMode {
     /// Its path.
     pub file: PathBuf,
-    /// What the mode is called.
+    /// The title of the mode.
     pub title: String,
-    /// The tools in it.
+    /// Its tools.
     pub tools: Vec<String>,
-    /// It was not so before.
+    /// Whether it was changed.
     pub is_new: bool,
 }
 
-/// What the core is told.
+/// An input of the core.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A whole message arrived.
     Received(Peer, Frame),
-    /// A whole frame arrived whose body is no valid message.
+    /// A whole frame arrived, and its body is not a valid message.
     Malformed {
-        /// Who sent it.
+        /// The sender.
         peer: Peer,
-        /// Its `id`, if that could be read, and whether it is a request rather than an answer.
+        /// Its `id`, if it is readable, and whether it is a request rather than an answer.
         id: Option<(RawId, bool)>,
-        /// What is wrong, and where.
+        /// The error and its place.
         reason: String,
     },
-    /// A peer will send no more: end of file, or an unrecoverable framing error.
+    /// The stream of a peer ended: end of file, or a fatal framing error.
     Closed {
-        /// Whose stream ended.
+        /// The peer.
         peer: Peer,
         /// `None` for a plain end of file.
         error: Option<String>,
     },
-    /// A client's stream cannot be written any more (broken pipe).
+    /// Writing to a client failed (broken pipe).
     Unwritable(ClientId),
     /// The answer to [`Effect::Prepare`].
     Prepared(Result<Box<Prepared>, String>),
     /// The process of an [`Effect::Spawn`] runs.
     Spawned {
-        /// Which.
+        /// The process.
         process: ProcessId,
         /// Its process id.
         pid: u32,
     },
-    /// The process of an [`Effect::Spawn`] could not be started.
+    /// The process of an [`Effect::Spawn`] could not start.
     SpawnFailed(ProcessId, SpawnFailure),
-    /// A spawned process is gone and reaped. Told exactly once per [`Event::Spawned`].
+    /// A process exited and is reaped. Comes exactly once after each [`Event::Spawned`].
     Exited {
-        /// Which.
+        /// The process.
         process: ProcessId,
-        /// How.
+        /// Its exit.
         exit: Exit,
-        /// The last lines it wrote to stderr, without secrets.
+        /// The last lines of its stderr, without secrets.
         stderr: String,
     },
-    /// What came of an [`Effect::WriteTranscript`]: the folder.
+    /// The answer to [`Effect::WriteTranscript`].
     TranscriptWritten {
-        /// Whose.
+        /// The process.
         process: ProcessId,
-        /// Of which conversation.
+        /// The conversation.
         conversation: String,
-        /// The folder that holds the transcripts of the process, or why there is none.
+        /// The folder with the transcripts of the process, or the error.
         folder: Result<PathBuf, String>,
     },
     /// The answer to [`Effect::LoadTeams`].
     TeamsLoaded(Vec<StoredTeam>),
-    /// What came of an [`Effect::WriteTeam`].
+    /// The answer to [`Effect::WriteTeam`].
     TeamWritten {
         /// The number of that effect.
         number: u64,
-        /// Which.
+        /// The team.
         team: String,
-        /// Whether it is stored.
+        /// The result.
         written: Result<(), TeamFault>,
     },
     /// The answer to [`Effect::KeepMode`].
     ModeKept {
         /// The number of that effect.
         number: u64,
-        /// The file, or why there is none.
+        /// The file, or the error.
         kept: Result<KeptMode, String>,
     },
-    /// The answer to [`Effect::RunTool`], as that of a client to the request.
+    /// The answer to [`Effect::RunTool`], in the form of a client's answer.
     ToolRan(Frame),
     /// The answer to [`Effect::Measure`].
     Measured(Box<Measured>),
-    /// A configuration file has changed, or has come or gone.
+    /// A configuration file has changed, appeared, or disappeared.
     FilesChanged,
-    /// The editor reads again, or has let so much wait that servers are not read any more.
+    /// The editor's queue is below high water again, or above, so that servers are not read.
     EditorReads(bool),
-    /// A peer takes no bytes although some wait for it (or far too many do).
+    /// A peer reads nothing while messages wait for it, or its queue exceeded the limit.
     Stalled(Peer),
-    /// The process named in the editor's `initialize.processId` is gone.
+    /// The process in the editor's `initialize.processId` exited.
     EditorGone,
-    /// lspool was told to end by this signal number.
+    /// This signal told lspool to end.
     Quit(i32),
 }
 
-/// What the shell is told to do. Effects are data: they are carried out in order, without a decision.
+/// An action for the shell. Effects are data: the shell carries them out in order, without a decision.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Queue a message for a peer. Never waits.
     Send(Peer, Frame),
-    /// Read the user's file and the workspace files of these folders, choose and find the server; answered by
-    /// [`Event::Prepared`]. From then on these files are watched. Asked again when they are to be read anew.
+    /// Read the configuration files for these folders, choose and find the server; answered by [`Event::Prepared`].
+    /// The files are watched from then on. Repeated to read them again.
     Prepare {
         /// Workspace folders of `initialize`, as paths.
         folders: Vec<PathBuf>,
     },
-    /// Tell [`Event::EditorGone`] when this process, which exists now, is gone.
+    /// Report [`Event::EditorGone`] when this existing process exits.
     WatchEditor(u32),
     /// Start a process; answered by [`Event::Spawned`] or [`Event::SpawnFailed`].
     Spawn(ProcessId, Arc<Launch>),
-    /// From now on this process, which runs, is that one: all that is sent to it, and all that it says.
+    /// Rename this running process: its messages, in both directions, belong to the new name.
     Adopt {
-        /// What it was.
+        /// The old name.
         spare: ProcessId,
-        /// What it is.
+        /// The new name.
         process: ProcessId,
     },
-    /// Write the history of a conversation where only this user can read it; answered by [`Event::TranscriptWritten`].
+    /// Write the history of a conversation into a private file; answered by [`Event::TranscriptWritten`].
     WriteTranscript {
-        /// For which process.
+        /// The process.
         process: ProcessId,
         /// A plain file name.
         conversation: String,
-        /// Prompts, answers and results of tools.
+        /// Prompts, answers, and results of tools.
         content: Bytes,
-        /// The folder in which servers keep what they tell the model ([`Prepared::transcripts`]). What was kept there
-        /// stays behind the content. `None`: a folder of the process's own.
+        /// The folder for servers' records of requests to the model ([`Prepared::transcripts`]). The record stays
+        /// after the content. `None`: a folder for the process.
         kept: Option<PathBuf>,
     },
-    /// Remove what is kept of a conversation in the folder in which servers keep what they tell the model.
+    /// Remove the record of a conversation.
     RemoveTranscript {
         /// The folder.
         kept: PathBuf,
         /// A plain file name.
         conversation: String,
     },
-    /// Remove what was written for this process.
+    /// Remove the transcripts for this process.
     RemoveTranscripts(ProcessId),
-    /// Read the teams of a workspace, and keep other lspools from having them; answered by [`Event::TeamsLoaded`].
+    /// Load the teams of a workspace, and own them; answered by [`Event::TeamsLoaded`].
     LoadTeams {
         /// Its folders.
         folders: Vec<PathBuf>,
     },
     /// Store the state of a team, whole or not at all; answered by [`Event::TeamWritten`].
     WriteTeam {
-        /// No other one has it.
+        /// A unique number.
         number: u64,
         /// The folders of its workspace.
         folders: Vec<PathBuf>,
@@ -504,50 +503,48 @@ pub enum Effect {
         team: String,
         /// The state.
         content: Bytes,
-        /// There must be none of that name.
+        /// Whether there must be no team of that name yet.
         is_new: bool,
     },
-    /// Remove what is stored of a team.
+    /// Remove a stored team.
     RemoveTeam {
         /// The folders of its workspace.
         folders: Vec<PathBuf>,
         /// A plain file name.
         team: String,
     },
-    /// See to it that the file of a custom chat mode is as it is to be, in a folder that only this user can enter;
-    /// answered by [`Event::ModeKept`]. It is there as a whole or as it was before.
+    /// Correct the file of a custom chat mode, in a private folder; answered by [`Event::ModeKept`]. A reader finds
+    /// the old or the new content.
     KeepMode(KeepMode),
-    /// Carry out a call of a builtin tool, or say whether it needs no question; answered by
-    /// [`Event::ToolRan`], once.
+    /// Run a call of a builtin tool, or decide whether it needs a question; answered once by [`Event::ToolRan`].
     RunTool {
-        /// `conversation/invokeClientTool` or `conversation/invokeClientToolConfirmation`, as a client would be asked.
+        /// `conversation/invokeClientTool` or `conversation/invokeClientToolConfirmation`, in the form for a client.
         call: Frame,
-        /// Where.
+        /// Its environment and limits.
         scope: Box<Scope>,
     },
-    /// Nobody wants the call with this id any more.
+    /// Cancel the call with this id.
     CancelTool(RawId),
-    /// Find out how much memory these processes hold, and what was dropped; answered by [`Event::Measured`].
+    /// Measure the memory of these processes, and count the dropped messages; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
-    /// Answer this request with what processes of the backend have written to stderr: `{"lines": […]}`. To one who
-    /// follows, each further line is told in a `lspool/log` notification, `{"id": …, "line": …}`, with the id of the
-    /// request.
+    /// Answer this request with the backend's stderr: `{"lines": […]}`. A follower gets each further line in a
+    /// notification `lspool/log`, `{"id": …, "line": …}`, with the id of the request.
     Logs {
-        /// Whose stderr.
+        /// The backend.
         backend: BackendId,
-        /// Who asked.
+        /// The client.
         client: ClientId,
-        /// Under which id.
+        /// The id of the request.
         id: RawId,
-        /// Whether to go on.
+        /// Whether to send further lines.
         follow: bool,
     },
-    /// Close the stdin of a process once what is queued is written. It may finish what it was told, and end.
+    /// Close the stdin of a process after its queue. It may handle its messages, and end.
     CloseInput(ProcessId),
-    /// End a process: what is queued is written, stdin closed, then signals to its group. Answered by
-    /// [`Event::Exited`]; if it has not come to be, by [`Event::SpawnFailed`].
+    /// End a process: write its queue, close its stdin, then signal its group. Answered by [`Event::Exited`], or by
+    /// [`Event::SpawnFailed`] if it has not started.
     Terminate(ProcessId),
-    /// Write what is queued for the editor, end all processes, then exit with this code.
+    /// Write the editor's queue, end all processes, then exit with this code.
     Exit(i32),
 }
 

@@ -1,6 +1,6 @@
-//! What makes the ids that this lspool invents its own.
+//! The identity of this lspool, which makes its ids unique.
 
-/// Process id and start time: together they are used once on a machine.
+/// The process id and the start time, which are unique together on a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
     /// Process id of this lspool.
@@ -10,7 +10,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A number that looks random, but is the same for the same `n` in the same run.
+    /// A number that looks random, and is the same for the same `n` in one run.
     pub(crate) fn mixed(&self, n: u64) -> u64 {
         let mix = |seed: u64| {
             let it = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,12 +1,12 @@
-//! Ids that peers choose: each kind is a type of its own, so that none is taken for another.
+//! Ids that peers choose. Each kind is a type, so that no kind is taken for another.
 //!
-//! They are compared and written back as they stood on the wire, see [`RawId`].
+//! They are compared by meaning and written in their received form, see [`RawId`].
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use crate::rpc::RawId;
 
-/// An id of one kind. It costs what a [`RawId`] costs.
+/// An id of one kind. It is as small as a [`RawId`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id<Of> {
     raw: RawId,
@@ -42,7 +42,7 @@ pub(crate) type TurnId = Id<OfTurn>;
 /// A progress token.
 pub(crate) type Token = Id<OfToken>;
 
-/// A request, as the peer that asks it has numbered it. Its number at lspool is a [`SentId`](super::purpose::SentId).
+/// A request, by its number at the asking peer. Its number at lspool is a [`SentId`](super::purpose::SentId).
 pub(crate) type RequestId = Id<OfRequest>;
 
 /// A capability that a server has registered.
@@ -59,7 +59,7 @@ impl<Of> Id<Of> {
         RawId::text(text).into()
     }
 
-    /// The same id as that of something else: a peer may name two things alike.
+    /// The same id for something else: a peer may give two things one name.
     pub(crate) fn cast<As>(self) -> Id<As> {
         self.raw.into()
     }

@@ -1,4 +1,4 @@
-//! The life of a message: `Proxy` asks the higher owners in turn, and hands the mux what they say.
+//! The life of a message: `Proxy` asks the higher owners in turn, and hands the answer to the mux.
 
 use super::{
     Proxy,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::rpc::{Frame, Kind};
 
-// A client speaks.
+// Messages of clients.
 impl Proxy {
     pub(super) fn on_editor_frame(&mut self, frame: Frame) {
         match self.mux.on_editor_frame(frame) {
@@ -104,7 +104,7 @@ impl Proxy {
         }
     }
 
-    /// Remembers what a message means for later processes. Other folders may have another configuration.
+    /// Notes a message that later processes need. Other folders may have another configuration.
     fn keep(&mut self, frame: &Frame) -> Option<Keep> {
         let keep = self.mux.keep(frame);
         if keep == Some(Keep::Folders) {
@@ -152,7 +152,7 @@ impl Proxy {
         }
     }
 
-    /// Whether this is a request to lspool itself; then it is dealt with.
+    /// Handles a request to lspool itself. Returns whether it is one.
     fn control(&mut self, owner: Owner, method: &str, params: &[u8]) -> bool {
         let Proxy { mux, copilot, agents, admin, .. } = self;
         if let Some(wrong) = wrong_parameter(method, params) {
@@ -160,7 +160,7 @@ impl Proxy {
             return true;
         }
         match method {
-            // Whoever asks has the tools.
+            // The editor has the tools for an orchestration.
             "lspool/orchestrate" if matches!(owner, Owner::Client(ClientId::EDITOR, _)) => {
                 agents.on_orchestrate(copilot.as_mut(), mux, owner, params);
             }
@@ -188,7 +188,7 @@ impl Proxy {
     }
 }
 
-// A server speaks.
+// Messages of servers.
 impl Proxy {
     pub(super) fn on_server_frame(&mut self, process: ProcessId, frame: Frame) {
         self.mux.heard(process);
@@ -276,8 +276,8 @@ impl Proxy {
         }
     }
 
-    /// A server has sent a malformed message. If it was an answer, in this order: the progress of the request ends, the
-    /// request fails, and whoever needs the answer hears that there is none.
+    /// Handles a malformed message of a server. If it was an answer: ends the progress of the request, fails the
+    /// request, and informs the owner that waits for the answer, in this order.
     pub(super) fn on_malformed_server(&mut self, process: ProcessId, id: MalformedMessage, reason: &str) {
         let Some((sent, pending, failure)) = self.mux.on_malformed_server(process, id, reason) else {
             return;
@@ -291,7 +291,7 @@ impl Proxy {
         self.mux.on_lost_answer(process, &pending);
     }
 
-    /// A process has answered `initialize`.
+    /// Handles the answer of a process to `initialize`.
     fn on_initialized(&mut self, process: ProcessId, answer: &Frame) {
         match self.mux.on_initialized(process, answer) {
             None => {}

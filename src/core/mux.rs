@@ -1,8 +1,8 @@
-//! What any language server needs: clients, servers and their processes, requests, and what an editor has told and
-//! is shown.
+//! What any language server needs: clients, servers and their processes, requests, sessions, and the state on the
+//! editor's screen.
 //!
-//! It knows none of the higher owners. Where it needs a decision of theirs, `Proxy` asks them and hands the answer
-//! down as a value. **Its fields are private**: higher owners act through its methods.
+//! It knows none of the higher owners. If it needs their decision, `Proxy` asks them and hands the answer down as a
+//! value. **Its fields are private**: higher owners act through its methods.
 
 pub(crate) mod answers;
 pub(crate) mod cancel;
@@ -53,7 +53,7 @@ use crate::{
 },
 };
 
-/// How a message to the user is shown.
+/// The severity of a message to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
     Error,
@@ -72,7 +72,7 @@ impl Severity {
     }
 }
 
-/// Clients on one side, servers on the other, and what passes between them.
+/// Clients and servers, and the messages between them.
 #[derive(Debug)]
 pub(crate) struct Mux {
     identity: Identity,
@@ -88,7 +88,7 @@ pub(crate) struct Mux {
     group: Option<Box<Group>>,
     /// What the servers last said to the user, and which of them.
     shown: VecDeque<(BackendId, Bytes)>,
-    /// Of requests that will not be answered: for their owner to take.
+    /// The purposes of requests that get no answer. Their owner takes them.
     dropped: Vec<CopilotPurpose>,
 }
 
@@ -131,12 +131,12 @@ impl Mux {
         self.servers.get_mut(id)
     }
 
-    /// What a fresh process of this server is told.
+    /// The session that a new process of this server gets.
     pub(crate) fn session(&self, id: ServerId) -> &Session {
         &self.servers.get(id).session
     }
 
-    /// A server turns out to have more than the Language Server Protocol.
+    /// Sets the dialect of a server that has more than the Language Server Protocol.
     pub(crate) fn set_dialect(
         &mut self,
         id: ServerId,
@@ -157,7 +157,7 @@ impl Mux {
         &mut self.servers.get_mut(id).session
     }
 
-    /// The configuration of a server has changed.
+    /// Changes the configuration of a server.
     pub(crate) fn adopt_settings(&mut self, id: ServerId, prepared: Prepared) {
         let server = self.servers.get_mut(id);
         let Prepared { config, server: settings, launch, missing, .. } = prepared;
@@ -165,7 +165,7 @@ impl Mux {
         server.shrinks |= settings.max_processes < server.settings.max_processes;
         (server.settings, server.config, server.launch) = (settings, config, launch);
         (server.missing, server.is_gone) = (missing, false);
-        // What counts as idle, say, is a setting.
+        // A setting decides when a backend counts as idle.
         self.backends.touch_all();
     }
 
@@ -201,24 +201,24 @@ impl Mux {
         &mut self.tokens
     }
 
-    /// A backend's name, as people read it.
+    /// The name of a backend, for people.
     pub(crate) fn name_of(&self, id: BackendId) -> &str {
         self.backend(id).map_or("", |it| &it.name)
     }
 
-    /// Whether this process is the one that its backend has.
+    /// Whether this is the current process of its backend.
     pub(crate) fn is_current(&self, process: ProcessId) -> bool {
         self.backend(process.backend).is_some_and(|it| it.is_current(process))
     }
 
-    /// The process of a spare is another backend's from now on: so is what the editor has of it.
+    /// Renames the process of a spare, with its state on the editor's screen.
     pub(crate) fn rename_process(&mut self, old: ProcessId, new: ProcessId) {
         self.registrations.rename(old, new);
         self.diagnostics.rename(old, new);
         self.tokens.rename(old.backend, new.backend);
     }
 
-    /// Whether tokens and registrations belong to backends that are there.
+    /// Checks that tokens and registrations belong to existing backends.
     pub(crate) fn check_tokens(&self, goes_on: impl Fn(&ConversationId) -> bool) -> Result<(), String> {
         let is_alive = |id| self.backend(id).is_some_and(|it| it.life.is_alive());
         self.tokens.check(is_alive, goes_on)?;
@@ -229,12 +229,12 @@ impl Mux {
         }
     }
 
-    /// What a higher owner asked, or was to pass on, and will not be answered.
+    /// Takes the purposes of requests that get no answer.
     pub(crate) fn take_dropped(&mut self) -> Vec<CopilotPurpose> {
         std::mem::take(&mut self.dropped)
     }
 
-    /// The moment of the event that is being dealt with.
+    /// The time of the current event.
     pub(crate) fn now(&self) -> Instant {
         self.wire.now()
     }

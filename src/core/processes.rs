@@ -1,4 +1,5 @@
-//! The life of a process: `Proxy` asks each owner what follows when one starts, is ready, dies or is due.
+//! The life of a process: `Proxy` asks each owner what follows when a process starts, is ready, dies, or has a
+//! deadline.
 
 use tracing::{info, warn};
 
@@ -20,7 +21,7 @@ use crate::rpc::path;
 /// `serverInfo.name` of a Copilot server.
 const COPILOT_NAME: &[u8] = br#""GitHub Copilot Language Server""#;
 
-// A process lives.
+// Events of processes.
 impl Proxy {
     pub(super) fn on_spawned(&mut self, process: ProcessId, pid: u32) {
         let handshake = self.mux.on_spawned(process, pid);
@@ -35,7 +36,7 @@ impl Proxy {
         }
     }
 
-    /// A process is ready: it is told the session, unless the editor tells it.
+    /// Handles a ready process: it gets the session, unless the editor sends it.
     pub(super) fn on_ready(&mut self, process: ProcessId, ready: &Ready, result: &[u8]) {
         if ready.is_first {
             self.learn_kind(process, result);
@@ -55,27 +56,27 @@ impl Proxy {
         flush(&mut self.copilot, &mut self.mux, process.backend);
     }
 
-    /// A Copilot server under another name says itself what it is, if nobody else has.
+    /// Recognizes a Copilot server with another name by its `serverInfo`, unless the configuration names its kind.
     fn learn_kind(&mut self, process: ProcessId, result: &[u8]) {
         let Some(backend) = self.mux.backend(process.backend) else { return };
         let server = self.mux.servers().of(backend);
         let (id, name) = (server.id, server.name.clone());
         let says = path(result, &["serverInfo", "name"]).map(|range| &result[range]);
         if server.settings.kind.is_none() && says == Some(COPILOT_NAME) {
-            info!(server = name, "it is a Copilot server");
+            info!(server = name, "recognized a Copilot server");
             let transcripts = self.unused_transcripts.take();
             self.add_copilot(id, transcripts);
         }
         if self.copilot.is_none() && self.unused_transcripts.take().is_some() {
-            let hint =
-                "only a Copilot server keeps what it tells the model; if it is one, set `kind = \"copilot\"`";
+            let hint = "it needs a Copilot server; if this is one, set `kind = \"copilot\"`";
             let problem = format!("[server.{name}] exact_restore has no effect: {hint}");
             warn!(problem);
             self.mux.show(Severity::Warning, &problem);
         }
     }
 
-    /// A process is gone, or was never there. Each owner says what it still wants; then the mux ends the rest.
+    /// Handles the end of a process, or a failed start. Each owner says what it still wants; then the mux ends the
+    /// rest.
     pub(super) fn on_gone(&mut self, process: ProcessId, cause: Cause, what: String) {
         let Proxy { mux, copilot, agents, .. } = self;
         let Some(gone) = mux.begin_gone(process, cause, what) else { return };

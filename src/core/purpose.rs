@@ -1,6 +1,6 @@
-//! Why a request was sent: what its answer means to lspool besides being passed on.
+//! The purposes of requests: what an answer means to lspool.
 //!
-//! These are data. The mux carries them with its requests; what belongs to a higher owner it never looks into.
+//! Purposes are data. The mux carries them, and does not look into those of higher owners.
 
 use std::fmt;
 
@@ -14,25 +14,25 @@ use crate::{
     rpc::{Frame, RawId},
 };
 
-/// The number under which lspool sent a request.
+/// The number of a request of lspool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SentId(u64);
 
 impl SentId {
-    /// More than any request has.
+    /// Greater than the number of any request.
     pub(crate) const MAX: SentId = SentId(u64::MAX);
 
-    /// The number of a message that lspool sends, or of an answer to it.
+    /// The number of a message to a peer, or of its answer.
     pub(crate) fn of(frame: &Frame) -> Option<SentId> {
         SentId::read(&frame.id()?)
     }
 
-    /// The number in an answer, if it is one.
+    /// The number in an answer, if it has one.
     pub(crate) fn read(id: &RawId) -> Option<SentId> {
         id.as_u64().map(SentId)
     }
 
-    /// The number of the next request.
+    /// The next number.
     pub(crate) fn next(self) -> SentId {
         SentId(self.0 + 1)
     }
@@ -56,98 +56,98 @@ impl fmt::Display for SentId {
     }
 }
 
-/// What the answer to a request means to lspool.
+/// The meaning of the answer to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
     /// Nothing.
     Plain,
-    /// The handshake of a process: the editor's own for the first process of a primary, lspool's for others.
+    /// The handshake of a process: the editor's for the first process of a primary, lspool's for others.
     Initialize,
     /// `shutdown`.
     Shutdown,
-    /// The user was told that a backend has failed, and what can be done.
+    /// The question to the user about a failed backend.
     Offer(BackendId),
-    /// lspool itself asks the editor whether this call of a builtin tool may be carried out.
+    /// lspool's question to the editor whether to run this call of a builtin tool.
     Allow(SentId),
     /// `workspace/configuration`: one answer per section.
     Configuration { sections: Vec<Option<String>> },
-    /// Something that concerns conversations with a Copilot server.
+    /// A purpose of the Copilot half.
     Copilot(CopilotPurpose),
 }
 
-/// What the answer means to the Copilot half.
+/// The meaning of an answer to the Copilot half.
 #[derive(Clone, Debug)]
 pub(crate) enum CopilotPurpose {
     /// A `conversation/create` or `conversation/turn`; its answer ends the turn.
     Turn { conversation: ConversationId, token: Option<Token>, kind: TurnKind, restriction: Restriction },
-    /// A change of the tool catalog, which partitions follow once the primary has accepted it.
+    /// A change of the catalog, which partitions follow once the primary has accepted it.
     Tools(ToolChange),
-    /// A partition was told its projection; the answer lists what it offers now.
+    /// A projection for a partition; the answer lists the offered tools.
     Project,
-    /// A partition was told to drop tools of its MCP servers.
+    /// The removal of MCP tools from a partition.
     Narrow,
-    /// The primary was asked something for the sake of a mode.
+    /// A request to the primary for a mode.
     Mode(Ask),
-    /// A sign-in that one process has done and the others must follow.
+    /// A sign-in of one process, which the others must follow.
     SignIn,
-    /// A tool call or confirmation of this conversation, asked of the editor.
+    /// A tool call or confirmation of this conversation, sent to the editor.
     ToolCall { conversation: Option<ConversationId>, kind: ToolQuestion },
 }
 
-/// How a turn is asked.
+/// The request of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnKind {
-    /// `conversation/create`: the conversation begins with it.
+    /// `conversation/create`, which starts the conversation.
     First,
     /// `conversation/turn`.
     Later,
 }
 
-/// What a process asks of whoever has a tool.
+/// A request of a process for a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolQuestion {
-    /// Whether a call may be made: `conversation/invokeClientToolConfirmation`.
+    /// Asks for permission: `conversation/invokeClientToolConfirmation`.
     Confirmation,
-    /// To make it: `conversation/invokeClientTool`.
+    /// Calls the tool: `conversation/invokeClientTool`.
     Call,
 }
 
-/// One chat mode.
+/// A chat mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ModeId(pub(in crate::core) u32);
 
 /// What keeps a turn to its tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Restriction {
-    /// The process that it is asked of.
+    /// The process that gets it.
     #[default]
     Process,
     /// A mode in the primary.
     Mode(ModeId),
-    /// Its conversation is in a mode, and this turn cannot be: it goes to a process when it is its turn.
+    /// None yet: the conversation is in a mode, and this turn needs a process, which it gets when its turn comes.
     Leaves,
 }
 
-/// What the primary is asked for the sake of a mode.
+/// A request to the primary for a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// To know it.
+    /// Registers the mode.
     Register,
-    /// Whether it knows it as it is to be. `number`: of the file.
+    /// Verifies the mode. `number` is that of the file.
     Verify { mode: ModeId, number: u64 },
-    /// What it offers.
+    /// Lists the offered tools.
     List,
 }
 
-/// One of the three calls that change the tool catalog.
+/// A call that changes the catalog.
 #[derive(Clone, Debug)]
 pub(crate) enum ToolChange {
-    /// Names with their definitions as written; merges.
+    /// Names with their definitions as written; they are added.
     Register(Vec<(String, Bytes)>),
-    /// By id.
+    /// Ids to remove.
     Unregister(Vec<String>),
-    /// By name: enabled or not.
+    /// Names with whether they are enabled.
     Status(Vec<(String, bool)>),
-    /// The call changes no registry (it edits the file of a custom mode).
+    /// The call changes no catalog (it edits the file of a custom mode).
     Nothing,
 }

@@ -1,7 +1,7 @@
-//! Whether two requests are the same but for what differs from session to session, and if not, where.
+//! Compares requests and ignores values that differ from session to session.
 //!
-//! Ids, tokens, files, times, ports, secrets and versions of documents are compared by their look. A member that is
-//! `null` is as good as absent, and order of members does not count.
+//! Ids, tokens, files, times, ports, secrets and versions of documents are compared by their form. A member that is
+//! `null` counts as missing, and the order of members does not matter.
 
 use std::{
     borrow::Cow,
@@ -15,20 +15,20 @@ use serde_json::{Map, Value};
 use super::names::{Class, Names, Pair};
 use crate::{recording::is_secret_name, util::redact::redact, util::text::shorten};
 
-/// Whether a member is of no account: it belongs to the client, or to the moment.
+/// Whether a member does not matter, because it belongs to the client or to the moment.
 fn is_free(key: &str, beside: &Map<String, Value>, parent: &str) -> bool {
     match key {
         "processId" | "workDoneToken" | "partialResultToken" | "sessionId" | "machineId" | "timestamp" => {
             true
         }
         "version" => beside.contains_key("uri"),
-        // A folder is called after its path.
+        // The name of a folder depends on its path.
         "name" => parent == "workspaceFolders",
         _ => Class::of(key).is_some(),
     }
 }
 
-/// What a text is by its look, if it is one of those that differ from session to session.
+/// The form of a text that differs from session to session, if it has one.
 fn look(key: &str, text: &str) -> Option<&'static str> {
     if is_place(key, text) {
         Some("<place>")
@@ -74,7 +74,7 @@ fn is_secret(key: &str, text: &str) -> bool {
     is_secret_name(key) || text.contains("<secret") || matches!(redact(text), Cow::Owned(_))
 }
 
-/// Under which name a member is judged: what is below a name of secrets is secret under any.
+/// The name that counts for a member: everything below the name of a secret is secret.
 fn named<'a>(key: &'a str, outer: &'a str) -> &'a str {
     if is_secret_name(outer) { outer } else { key }
 }
@@ -87,7 +87,7 @@ fn without_port(text: &str) -> Option<String> {
     Some(format!("<loopback>{}", &rest[end..]))
 }
 
-/// What of a value must be the same.
+/// The part of a value that must be the same.
 fn shape(key: &str, value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -105,14 +105,14 @@ fn shape(key: &str, value: &Value) -> Value {
     }
 }
 
-/// Equal for those that are the same.
+/// A number that is equal for equal shapes.
 pub(super) fn fingerprint(params: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     shape("", params).to_string().hash(&mut hasher);
     hasher.finish()
 }
 
-/// Where two values are not the same. In `live` the names are those of the recording.
+/// The differences of two values. In `live` the names are those of the recording.
 pub(super) fn differences(recorded: &Value, live: &Value) -> Vec<Difference> {
     let mut all = Vec::new();
     collect(&mut String::new(), "", recorded, live, &mut all);
@@ -149,7 +149,7 @@ fn collect(path: &mut String, key: &str, recorded: &Value, live: &Value, all: &m
     }
 }
 
-/// A place where what was recorded and what was heard are not the same.
+/// A difference between recorded and live values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) path: String,
@@ -158,7 +158,7 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// How much of it there is: the letters between the beginning and the end that both have.
+    /// The size of the difference: the characters between the common beginning and end.
     pub(super) fn size(&self) -> usize {
         let (a, b) = (self.recorded.to_string(), self.live.to_string());
         let (longest, shortest) = (a.len().max(b.len()), a.len().min(b.len()));
@@ -175,7 +175,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Enough of a value to know it by.
+/// An excerpt of a value.
 pub(super) fn short(value: &Value) -> String {
     const LONGEST: usize = 60;
     if value.is_null() {
@@ -184,7 +184,7 @@ pub(super) fn short(value: &Value) -> String {
     shorten(&redact(&value.to_string()), LONGEST)
 }
 
-/// Which names would have to be one for two values of one shape to be the same.
+/// The names that must be pairs for two values of one shape to be equal.
 pub(super) fn pairs(recorded: &Value, live: &Value, names: &Names) -> Vec<Pair> {
     let mut all = Vec::new();
     pair_up("", recorded, live, names, &mut all);
@@ -211,7 +211,7 @@ fn pair_up(key: &str, recorded: &Value, live: &Value, names: &Names, all: &mut V
             }
         }
         (Value::String(a), Value::String(b))
-            // A file is one also if it is there by the name of its folder; an id that is equal is one of ours.
+            // A place may also be the name of its folder. An equal id is one of ours.
             if is_place(key, a) || is_uuid(a) && names.text_to_recorded(b) != *a =>
         {
             all.push(Pair { class: Class::Place, recorded: recorded.clone(), live: live.clone() });

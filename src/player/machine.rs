@@ -1,4 +1,4 @@
-//! The state machine: hears what the client says, and says what the server once said to that.
+//! The state machine: takes messages of the client, and gives the recorded messages that follow from them.
 
 use std::{
     cmp::Reverse,
@@ -24,10 +24,10 @@ use crate::{
 
 mod roots;
 
-/// When things are said.
+/// The speed of the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Speed {
-    /// After the time that the recorded server took.
+    /// With the delays of the recorded server.
     Real,
     /// At once.
     #[default]
@@ -35,7 +35,7 @@ pub enum Speed {
 }
 
 impl Speed {
-    /// When something is due that the recorded server said so long after it was asked.
+    /// The time for a message that the recorded server sent after this delay.
     fn due(self, now: Duration, gap: Duration) -> Duration {
         match self {
             Speed::Real => now + gap,
@@ -44,12 +44,12 @@ impl Speed {
     }
 }
 
-/// So many differences are told.
+/// How many differences to report.
 const TOLD: usize = 6;
-/// So many recorded requests are looked at to find the nearest.
+/// How many recorded requests to compare in a search for the nearest.
 const LOOKED_AT: usize = 500;
 
-/// A language server made of a recording.
+/// A language server from a recording.
 #[derive(Debug)]
 pub struct Player {
     script: Script,
@@ -58,21 +58,21 @@ pub struct Player {
     runs: Vec<Run>,
     /// How often each scene was played.
     played: Vec<usize>,
-    /// Which entries of the client have been heard.
+    /// The entries of the client that have come.
     heard: Vec<bool>,
-    /// By method, so many notifications of the client have been heard, from the first on.
+    /// How many notifications of the client have come, by method, from the beginning.
     waiting: HashMap<String, usize>,
-    /// How much of what belongs to no scene was said, and when the last of it is due.
+    /// How many entries outside scenes were sent, and when the last of them is due.
     aside: usize,
     aside_due: Duration,
     queue: BinaryHeap<Reverse<Cue>>,
     turn: u64,
-    /// Requests to the client that it has not answered, by their id.
+    /// The requests to the client that it has not answered, by id.
     questions: HashMap<u64, Question>,
-    /// Which id a request to the client was given last, by entry.
+    /// The last id of each request to the client, by entry.
     asked: HashMap<usize, u64>,
     next_id: u64,
-    /// How many messages of our own were told to be said.
+    /// The number of our own messages so far.
     own: usize,
     deviations: Vec<String>,
     is_dying: bool,
@@ -80,19 +80,19 @@ pub struct Player {
     end: Option<u8>,
 }
 
-/// A scene that is being played.
+/// A scene in progress.
 #[derive(Debug)]
 struct Run {
     scene: usize,
     at: usize,
     id: RawId,
-    /// Recorded and live.
+    /// Pairs of recorded and live tokens.
     tokens: Vec<(Value, Value)>,
     names: Names,
-    /// Steps of the client that came before they were waited for.
+    /// Steps of the client that came early.
     heard: BTreeSet<usize>,
     due: Duration,
-    /// The value with which its progress began; gone once it has ended.
+    /// The value that began its progress, until its end.
     open: Option<Value>,
     is_over: bool,
 }
@@ -103,7 +103,7 @@ struct Question {
     run: Option<usize>,
 }
 
-/// Something that is to be said: in the order of time, then of the client's messages, then of the place.
+/// A planned message: ordered by time, then by the client's messages, then by place.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cue {
     due: Duration,
@@ -113,14 +113,14 @@ struct Cue {
     what: What,
 }
 
-/// Where something stands among what follows from one message of the client.
+/// The place among the messages that follow from one message of the client.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
-    /// Before all else.
+    /// Before all others.
     First,
-    /// Where it was recorded.
+    /// At its recorded place.
     At(usize),
-    /// Behind all else, in the order in which they are told to be said.
+    /// After all others, in the order of planning.
     Last(usize),
 }
 
@@ -130,16 +130,16 @@ enum What {
     Recorded(usize),
     /// A message of our own.
     Own(Bytes),
-    /// The process ends with this status.
+    /// The end of the process with this status.
     End(u8),
 }
 
-/// So long an answer is waited for that the recorded server did not live to give. It dies then, unless the client goes
-/// on otherwise than the recorded one, which has to be told.
+/// How long the player waits with an answer that the recorded server did not live to give. Then it dies, unless the
+/// client differs from the recorded one, which the player must report.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Player {
-    /// One that has heard nothing yet.
+    /// A player at the beginning.
     pub fn new(script: Script, speed: Speed) -> Player {
         let mut player = Player {
             played: vec![0; script.scenes.len()],
@@ -167,7 +167,7 @@ impl Player {
         player
     }
 
-    /// The client says something.
+    /// Takes a message of the client.
     pub fn hear(&mut self, now: Duration, frame: &Frame) {
         self.turn += 1;
         match (frame.kind(), frame.method(), frame.id()) {
@@ -181,14 +181,14 @@ impl Player {
         self.die(now);
     }
 
-    /// Ends as the recorded process did that nobody had told to, once the client has said what that one had heard.
+    /// Dies like the recorded process, once the client has sent everything that the process got.
     fn die(&mut self, now: Duration) {
         let Some((at, status)) = self.script.death else { return };
         if self.is_dying || !self.heard_all() {
             return;
         }
         self.is_dying = true;
-        // Nobody waits any more for what is said to those that are left alone.
+        // The client does not wait for the messages to the requests that are left.
         self.queue.retain(|Reverse(it)| it.due <= now || !matches!(it.what, What::Own(_)));
         let last = self.script.cues.last().map_or(Duration::ZERO, |it| self.script.entries[*it].at);
         let before = self.queue.iter().map(|Reverse(it)| it.due).max().unwrap_or_default();
@@ -202,29 +202,29 @@ impl Player {
         }));
     }
 
-    /// Whether the client has said all that was recorded.
+    /// Whether the client has sent all its recorded messages.
     fn heard_all(&self) -> bool {
         !self.script.cues.iter().any(|it| self.is_owed(*it))
     }
 
-    /// Whether this of the client is missing.
+    /// Whether this message of the client is missing.
     fn is_owed(&self, entry: usize) -> bool {
         let it = self.script.frame(entry);
         let may_be_late = matches!(it.method(), Some("$/cancelRequest" | "window/workDoneProgress/cancel"));
         !self.heard[entry] && !may_be_late
     }
 
-    /// The client said something that is no message.
+    /// Takes an invalid message of the client.
     pub fn hear_junk(&mut self, what: &str) {
-        self.deviations.push(format!("the client sent what is no message: {what}"));
+        self.deviations.push(format!("the client sent an invalid message: {what}"));
     }
 
-    /// When there is something to say.
+    /// When the next message is due.
     pub fn due(&self) -> Option<Duration> {
         self.queue.peek().map(|Reverse(it)| it.due)
     }
 
-    /// What is to be said now.
+    /// Gives the next due message.
     pub fn say(&mut self, now: Duration) -> Option<Frame> {
         while self.due().is_some_and(|it| it <= now) {
             let Reverse(cue) = self.queue.pop()?;
@@ -244,17 +244,17 @@ impl Player {
         None
     }
 
-    /// The client will say no more.
+    /// Notes that the client has closed its stream.
     pub fn close(&mut self) {
         self.end = self.end.or(Some(0));
     }
 
-    /// The exit status, if the server is to end.
+    /// The exit status, if the server must end.
     pub fn end(&self) -> Option<u8> {
         self.end
     }
 
-    /// What was not as recorded so far, and what was recorded and has not come.
+    /// The differences from the recording, and the missing messages.
     pub fn deviations(&self) -> Vec<String> {
         let missing = self.script.cues.iter().filter(|it| self.is_owed(**it)).map(|entry| {
             let it = self.script.frame(*entry);
@@ -288,7 +288,7 @@ impl Player {
         }
     }
 
-    /// A part of a message of the client as it would stand in the recording.
+    /// Puts the recorded names into a part of a client's message.
     fn as_recorded(&self, method: &str, part: &str, mut value: Value) -> Value {
         self.names.to_recorded(&mut value);
         if !self.script.is_masked {
@@ -300,7 +300,7 @@ impl Player {
         masked.map_or(value, |it| parsed(Some(&it))[part].take())
     }
 
-    /// The recorded request that this one is.
+    /// Finds the recorded request for this one.
     fn choose(&self, method: &str, params: &Value) -> Result<usize, Unknown> {
         let Some(scenes) = self.script.by_method.get(method) else {
             let known: Vec<&str> = self.script.by_method.keys().map(String::as_str).collect();
@@ -308,7 +308,7 @@ impl Player {
             let data = json!({"method": method, "known": known});
             return Err(Unknown { code: ErrorCode::MethodNotFound, message, data });
         };
-        // Who a client is makes no difference.
+        // The identity of a client does not matter.
         if matches!(method, "initialize" | "shutdown") {
             return Ok(scenes.iter().copied().min_by_key(|it| self.played[*it]).unwrap_or(scenes[0]));
         }
@@ -316,7 +316,7 @@ impl Player {
         let look = fingerprint(&known);
         let mut alike: Vec<usize> =
             scenes.iter().copied().filter(|it| self.script.scenes[*it].look == look).collect();
-        // The one that was played least, and of those the one whose names are known. Whatever cannot be it is not looked into.
+        // The least played one, and of those the one with known names. Requests that cannot match are skipped.
         alike.sort_by_key(|it| self.played[*it]);
         let mut best: Option<(usize, usize, usize)> = None;
         for scene in alike {
@@ -336,7 +336,7 @@ impl Player {
         pairs(&self.script.params(self.script.scenes[scene].request), params, &self.names)
     }
 
-    /// How many of these are not known to be one.
+    /// The number of pairs that are not known.
     fn unknown(&self, pairs: &[Pair]) -> usize {
         let is_known = |it: &Pair| match (&it.recorded, &it.live) {
             (Value::String(recorded), Value::String(live)) => self.names.text_to_recorded(live) == *recorded,
@@ -375,7 +375,7 @@ impl Player {
         Unknown { code: ErrorCode::RequestFailed, message, data }
     }
 
-    /// Begins a scene for a request of the client.
+    /// Starts a scene for a request of the client.
     fn start(&mut self, now: Duration, scene: usize, id: &RawId, params: &Value) {
         let it = &self.script.scenes[scene];
         let (request, recorded) = (it.request, self.script.params(it.request));
@@ -413,7 +413,7 @@ impl Player {
         self.cue(now, request);
     }
 
-    /// What the client calls the conversation and the turn of a scene, and whatever else it names.
+    /// Gives the conversation and the turn of a scene the client's names, or new ones.
     fn name_scene(&mut self, scene: usize, recorded: &Value, params: &Value) -> Names {
         let mut pairs: Vec<Pair> =
             pairs(recorded, params, &self.names).into_iter().filter(|it| self.names.agrees(it)).collect();
@@ -454,7 +454,7 @@ impl Player {
         names
     }
 
-    /// Another name that looks like this one.
+    /// A new name of the same form.
     fn fresh(&self, class: Class, recorded: &Value) -> Value {
         let text = recorded.as_str().map_or_else(|| recorded.to_string(), ToOwned::to_owned);
         let stem = if text.len() == 36 { text.get(..32) } else { None };
@@ -479,7 +479,7 @@ impl Player {
                 return;
             }
             "$/cancelRequest" => {
-                // As it is written: not every number is the same when it is read and written again.
+                // In its written form, because not every number survives parsing.
                 let id = frame.params().and_then(|it| RawId::from_raw(&it[path(it, &["id"])?]));
                 let run = self.runs.iter().rposition(|it| !it.is_over && Some(&it.id) == id.as_ref());
                 return run.into_iter().for_each(|it| self.cancel(now, it));
@@ -515,17 +515,17 @@ impl Player {
         self.cue(now, entry);
     }
 
-    /// What the client said in the place of an entry is not the same.
+    /// Notes that the client's message differs from an entry.
     fn deviates(&mut self, entry: usize, what: &str, differences: &[Difference]) {
         let told: Vec<String> = differences.iter().take(TOLD).map(|it| format!("\n  {it}")).collect();
         let line = self.line(entry);
         self.deviations.push(format!("line {line}: {what} is not as recorded{}", told.concat()));
     }
 
-    /// The client answers a request of ours.
+    /// Takes the client's answer to a request.
     fn reply(&mut self, now: Duration, id: &RawId, frame: &Frame) {
         let Some(question) = id.as_u64().and_then(|it| self.questions.remove(&it)) else {
-            self.deviations.push(format!("the client answers request {id}, which nobody asked"));
+            self.deviations.push(format!("the client answers request {id}, which the server did not send"));
             return;
         };
         let Some(entry) = self.script.replies.get(&question.entry).copied() else { return };
@@ -568,7 +568,7 @@ impl Player {
         }
     }
 
-    /// The recorded server was not asked to stop: it is said what servers say then.
+    /// Ends a scene that was not cancelled in the recording, in the way of the real server.
     fn cancel_unlike_recorded(&mut self, now: Duration, run: usize) {
         let it = &self.runs[run];
         let request = self.script.scenes[it.scene].request;
@@ -609,7 +609,7 @@ impl Player {
         }
     }
 
-    /// Says what is to be said in a scene up to where it waits for the client. `cue`: the entry it has just heard.
+    /// Continues a scene up to where it waits for the client. `cue` is the entry that has just come.
     fn go_on(&mut self, now: Duration, run: usize, cue: usize) {
         let it = &mut self.runs[run];
         let steps = &self.script.scenes[it.scene].steps;
@@ -639,7 +639,7 @@ impl Player {
         }
     }
 
-    /// A client that waits for ever learns nothing.
+    /// Answers with an error, because a client that waits forever learns nothing.
     fn break_off(&mut self, run: usize) {
         let grace = if self.script.death.is_some() { GRACE } else { Duration::ZERO };
         let it = &mut self.runs[run];
@@ -653,7 +653,7 @@ impl Player {
         self.push(due, place, Some(run), What::Own(error.to_bytes()));
     }
 
-    /// The client has said what this entry is: what belongs to no scene may be said up to its next one.
+    /// Notes that this entry of the client has come: messages outside scenes may follow up to its next one.
     fn cue(&mut self, now: Duration, entry: usize) {
         let (since, end) = (self.script.entries[entry].at, self.script.next_cue(entry));
         self.say_aside(now, since, end);
@@ -682,7 +682,7 @@ impl Player {
         self.queue.push(Reverse(Cue { due, turn: self.turn, place, run, what }));
     }
 
-    /// A recorded message for this client. What it need not be told otherwise is as it was recorded, to the letter.
+    /// A recorded message for this client. Parts without names are unchanged.
     fn render(&mut self, entry: usize, run: Option<usize>) -> Option<Frame> {
         let frame = self.script.frame(entry).clone();
         let recorded = parsed(Some(frame.body()));
@@ -734,7 +734,7 @@ impl Player {
         })
     }
 
-    /// Puts the client's token in, and notes what has begun and ended.
+    /// Puts in the client's token, and notes begins and ends.
     fn follow_progress(&mut self, run: usize, params: &mut Value) {
         let run = &mut self.runs[run];
         let Some(token) = params.get_mut("token") else { return };
@@ -749,7 +749,7 @@ impl Player {
     }
 }
 
-/// A request that the recording does not have.
+/// A request that is not in the recording.
 #[derive(Debug)]
 struct Unknown {
     code: ErrorCode,

@@ -1,20 +1,20 @@
-//! What the client calls what the recording calls otherwise: conversations, turns, files, ids.
+//! Names that differ between client and recording: conversations, turns, files, ids.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What a name is of.
+/// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Conversation,
     Turn,
-    /// A file, a folder, or an id that is known by its look.
+    /// A file, a folder, or an id that its form reveals.
     Place,
 }
 
 impl Class {
-    /// What the value of a member is, by its key.
+    /// The kind of a member's value, by its key.
     pub(super) fn of(key: &str) -> Option<Class> {
         match key {
             "conversationId" => Some(Class::Conversation),
@@ -24,7 +24,7 @@ impl Class {
     }
 }
 
-/// A name in the recording, and the client's for the same thing.
+/// A recorded name with the client's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) class: Class,
@@ -32,15 +32,15 @@ pub(super) struct Pair {
     pub(super) live: Value,
 }
 
-/// Shorter ids might be words, and are replaced only where they stand alone.
+/// Shorter ids might be words, and are replaced only as whole values.
 const SHORTEST: usize = 6;
 
-/// Names both ways.
+/// Names in both directions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     live: BTreeMap<(Class, String), Value>,
     recorded: BTreeMap<(Class, String), Value>,
-    /// What is replaced wherever it stands in a text: recorded and live; the longest first.
+    /// Pairs of recorded and live texts to replace anywhere, the longest first.
     texts: Vec<(String, String)>,
 }
 
@@ -54,20 +54,19 @@ impl Names {
         self.live.get(&key(class, recorded))
     }
 
-    /// The name in the recording.
+    /// The recorded name.
     pub(super) fn recorded(&self, class: Class, live: &Value) -> Option<&Value> {
         self.recorded.get(&key(class, live))
     }
 
-    /// Whether the pair contradicts none before. A place has one name; a conversation of the recording may be
-    /// held several times.
+    /// Whether a pair fits all earlier ones. A place has one name; a recorded conversation may be used several times.
     pub(super) fn agrees(&self, pair: &Pair) -> bool {
         let back = self.recorded(pair.class, &pair.live).is_none_or(|it| *it == pair.recorded);
         let is_one = pair.class == Class::Place;
         back && (!is_one || self.live(pair.class, &pair.recorded).is_none_or(|it| *it == pair.live))
     }
 
-    /// From now on these are one.
+    /// Adds a pair.
     pub(super) fn bind(&mut self, pair: &Pair) {
         self.live.insert(key(pair.class, &pair.recorded), pair.live.clone());
         self.recorded.insert(key(pair.class, &pair.live), pair.recorded.clone());
@@ -78,7 +77,7 @@ impl Names {
         }
     }
 
-    /// This text is replaced by that one wherever it stands as a word.
+    /// Replaces a text as a word anywhere.
     pub(super) fn bind_text(&mut self, recorded: &str, live: &str) {
         if recorded == live || recorded.len() < 2 || live.len() < 2 {
             return;
@@ -88,7 +87,7 @@ impl Names {
         self.texts.sort_by_key(|(it, _)| std::cmp::Reverse(it.len()));
     }
 
-    /// Puts the client's names into a value of the recording. Those of `first` count before.
+    /// Puts the client's names into a recorded value. Those of `first` have priority.
     pub(super) fn to_live(&self, first: &Names, value: &mut Value) {
         let lookup = |class, it: &Value| first.live(class, it).or_else(|| self.live(class, it)).cloned();
         let texts: Vec<(&str, &str)> =
@@ -96,13 +95,13 @@ impl Names {
         rewrite(value, "", &lookup, &texts);
     }
 
-    /// Puts the names of the recording into what the client says.
+    /// Puts the recorded names into a value of the client.
     pub(super) fn to_recorded(&self, value: &mut Value) {
         let lookup = |class, it: &Value| self.recorded(class, it).cloned();
         rewrite(value, "", &lookup, &self.backwards());
     }
 
-    /// The same for one text.
+    /// Puts the recorded names into a text.
     pub(super) fn text_to_recorded(&self, text: &str) -> String {
         replaced(text, &self.backwards()).unwrap_or_else(|| text.to_owned())
     }
@@ -148,7 +147,7 @@ fn rewrite(
     }
 }
 
-/// The text with all of these replaced, if there is one in it. At each place the first that fits counts.
+/// Replaces all of these texts, if any occurs. At each place the first that fits counts.
 fn replaced(text: &str, texts: &[(&str, &str)]) -> Option<String> {
     if !texts.iter().any(|(from, _)| text.contains(from)) {
         return None;
@@ -178,7 +177,7 @@ fn is_word(it: char) -> bool {
 }
 
 fn is_start(before: &str, name: &str) -> bool {
-    // A path is no path if more of it stands before.
+    // A name that starts with a slash must not follow a part of a path.
     let is_path = name.starts_with('/');
     before.chars().next_back().is_none_or(|it| !is_word(it) && !(is_path && (it == '/' || it == '.')))
 }
@@ -187,7 +186,7 @@ fn is_end(after: &str) -> bool {
     let mut rest = after.chars();
     match rest.next() {
         None => true,
-        // The end of a sentence, or of a file's name?
+        // A period ends a sentence, or belongs to the name of a file.
         Some('.') => rest.next().is_none_or(|it| !is_word(it)),
         Some(it) => !is_word(it),
     }

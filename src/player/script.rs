@@ -1,9 +1,9 @@
-//! A dialogue taken apart by cause: for each request of the client, what the server said because of it.
+//! A dialogue by cause: for each request of the client, the messages of the server that follow from it.
 //!
-//! A *scene* is a request of the client and all that belongs to it: its progress, what the server asks meanwhile and the
-//! client's answers to that, a cancellation, the answer. Scenes are independent of one another, so that a client may
-//! begin them in another order than the recorded one did. What belongs to none (status, log, diagnostics) stays where it
-//! stood between the messages of the client.
+//! A *scene* is a request of the client and everything that belongs to it: its progress, questions of the server and
+//! the client's answers, a cancellation, the answer. Scenes are independent, so a client may start them in another
+//! order than the recorded one. Messages outside scenes (status, log, diagnostics) stay where they stood between the
+//! messages of the client.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,50 +22,50 @@ use crate::{
     rpc::{Frame, Kind},
 };
 
-/// A recording, ready to be played.
+/// A recording, ready to play.
 #[derive(Debug, Default)]
 pub struct Script {
     pub(super) entries: Vec<Entry>,
     pub(super) scenes: Vec<Scene>,
-    /// By method, the scenes in order.
+    /// The scenes in order, by method.
     pub(super) by_method: BTreeMap<String, Vec<usize>>,
-    /// By method, the notifications of the client in order: which entries, and how each looks.
+    /// The notifications of the client in order, by method: entry and fingerprint.
     pub(super) notices: BTreeMap<String, Vec<(usize, u64)>>,
-    /// What the server says that belongs to no scene, in order.
+    /// The messages of the server outside scenes, in order.
     pub(super) aside: Vec<usize>,
-    /// All that the client says, in order.
+    /// All messages of the client, in order.
     pub(super) cues: Vec<usize>,
-    /// For a request of the server, the client's answer.
+    /// The client's answer to each request of the server.
     pub(super) replies: HashMap<usize, usize>,
-    /// Where the part of the first process ends. What the others said without being asked is not said.
+    /// The end of the first process's part. Unasked messages of the others are left out.
     pub(super) first_part: usize,
-    /// Whether texts were masked when it was recorded.
+    /// Whether the texts are masked.
     pub(super) is_masked: bool,
-    /// When the process died that nobody had told to end, and the exit status that says so.
+    /// When the process died unasked, and its exit status.
     pub(super) death: Option<(Duration, u8)>,
 }
 
-/// A request of the client and what follows from it.
+/// A request of the client and the messages that follow from it.
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) request: usize,
     pub(super) method: String,
     pub(super) look: u64,
-    /// In order: what the server says, and what of the client it waits for.
+    /// The messages of the server and the waits for the client, in order.
     pub(super) steps: Vec<Step>,
-    /// Whether progress is told under a token of the client.
+    /// Whether its progress uses a token of the client.
     pub(super) has_token: bool,
-    /// Conversations that are named in it, the one that it belongs to first.
+    /// The conversations that it names, its own first.
     pub(super) conversations: Vec<Value>,
-    /// Likewise turns.
+    /// The turns that it names, its own first.
     pub(super) turns: Vec<Value>,
     pub(super) is_answered: bool,
 }
 
-/// One step of a scene, and which entry it is.
+/// A step of a scene, with its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The server says it.
+    /// The server sends a message.
     Say(usize),
     /// The server waits for the answer to one of its requests.
     Hear(usize),
@@ -81,7 +81,7 @@ impl Step {
     }
 }
 
-/// What says where a message belongs.
+/// The members that decide where a message belongs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Belongs {
@@ -127,7 +127,7 @@ impl Script {
         parsed(self.frame(entry).params())
     }
 
-    /// The entry before which all is free to be said once the client has said this one.
+    /// The entry before which all messages may be sent once this one of the client has come.
     pub(super) fn next_cue(&self, cue: usize) -> usize {
         if cue >= self.first_part {
             return 0;
@@ -137,18 +137,18 @@ impl Script {
     }
 }
 
-/// What is known while entries are sorted. Names are those of the recording, as JSON.
+/// The state while entries are sorted. Names are recorded ones, as JSON.
 #[derive(Default)]
 struct Sorting {
     script: Script,
-    /// By id, the client's requests that are not answered.
+    /// The client's open requests, by id.
     asked: HashMap<String, usize>,
-    /// By id, the server's requests that are not answered, and their scene.
+    /// The server's open requests with their scenes, by id.
     asking: HashMap<String, (usize, Option<usize>)>,
-    /// By token and by conversation, the last scene.
+    /// The last scene, by token and by conversation.
     tokens: HashMap<String, usize>,
     conversations: HashMap<String, usize>,
-    /// The scene of what the client said last.
+    /// The scene of the client's last message.
     current: Option<usize>,
 }
 
@@ -158,7 +158,7 @@ impl Sorting {
             let entry = &self.script.entries[n];
             let What::Said(side, frame) = &entry.what else { continue };
             let (side, frame, line) = (*side, frame.clone(), entry.line);
-            // Another process has ids of its own.
+            // Another process has its own ids.
             if n > 0 && self.script.entries[n - 1].process != entry.process {
                 self = Sorting { script: self.script, ..Sorting::default() };
             }
@@ -209,7 +209,7 @@ impl Sorting {
     fn name(&mut self, scene: usize, conversation: Option<Value>, turn: Option<Value>) {
         let it = &mut self.script.scenes[scene];
         if let Some(conversation) = conversation.filter(|it| !it.is_null()) {
-            // A request about a conversation, such as a rating, is not the one that goes on in it.
+            // A request about a conversation, such as a rating, is not the turn that continues it.
             if it.has_token || !self.conversations.contains_key(&conversation.to_string()) {
                 self.conversations.insert(conversation.to_string(), scene);
             }
@@ -238,7 +238,7 @@ impl Sorting {
                 self.script.scenes[scene].steps.push(Step::Cancelled(n));
                 self.current = Some(scene);
             }
-            // It came too late, which it may.
+            // A late answer is not an error.
             Some(_) => {}
             None => {
                 let look = fingerprint(&params);
@@ -249,7 +249,7 @@ impl Sorting {
     }
 
     fn reply(&mut self, n: usize, frame: &Frame) {
-        // One that nobody asked for was dropped then, too.
+        // lspool dropped an answer without a request.
         let Some((question, scene)) = frame.id().and_then(|it| self.asking.remove(&it.to_string())) else {
             return;
         };
@@ -278,7 +278,7 @@ impl Sorting {
     fn question(&mut self, n: usize, frame: &Frame) {
         let belongs = Belongs::deserialize(parsed(frame.params())).unwrap_or_default();
         let scene = self.scene_of(&belongs);
-        // What the server asks right after the client has asked something, it asks because of that.
+        // A request of the server right after one of the client belongs to it.
         let is_open = |it: &usize| !self.script.scenes[*it].is_answered;
         let scene = scene.or_else(|| self.current.filter(is_open));
         if let Some(id) = frame.id() {
@@ -304,7 +304,7 @@ impl Sorting {
         self.say(n, scene, belongs);
     }
 
-    /// The scene to which a message of the server belongs by its token or its conversation.
+    /// The scene of a server's message, by its token or its conversation.
     fn scene_of(&self, belongs: &Belongs) -> Option<usize> {
         let by_token = belongs.token.as_ref().and_then(|it| self.tokens.get(&it.to_string()));
         let by_conversation =

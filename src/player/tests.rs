@@ -1,4 +1,4 @@
-//! Transcripts of a real server, played to clients that behave like the recorded one, or nearly.
+//! Plays transcripts of a real server to clients that behave like the recorded one, or nearly.
 
 #![expect(clippy::needless_pass_by_value, reason = "`json!` in the middle of a call")]
 
@@ -37,7 +37,7 @@ fn body(frame: &Frame) -> Value {
     serde_json::from_slice(&frame.to_bytes()).unwrap()
 }
 
-/// A client that can be told what to say.
+/// A client for tests.
 struct Client {
     player: Player,
     now: Duration,
@@ -53,7 +53,7 @@ impl Client {
         Client { player: Player::new(script, speed), now: Duration::ZERO }
     }
 
-    /// What is said to that, at once.
+    /// The messages that follow at once.
     fn say(&mut self, message: &Value) -> Vec<Value> {
         self.player.hear(self.now, &Frame::parse(message.to_string().into()).unwrap());
         self.listen()
@@ -68,7 +68,7 @@ impl Client {
     }
 }
 
-/// What a client of another session calls things.
+/// Replaces names, as in another session.
 fn renamed(text: &str) -> String {
     let names = [
         ("file:///workspace", "file:///home/me/pro ject".replace(' ', "%20")),
@@ -84,11 +84,12 @@ fn renamed(text: &str) -> String {
     names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// Says what the recorded client said, with other names, as soon as it has heard what that one had heard. Returns what it heard and what it should have heard, in order.
+/// Sends the recorded client's messages with other names, each after the messages that the client had got before it.
+/// Returns the received and the expected messages, in order.
 fn play(dialogue: &Dialogue) -> (Vec<Value>, Vec<Value>, Vec<String>) {
     let mut client = Client::new(Dialogue { entries: dialogue.entries.clone(), ..Dialogue::default() });
     let (mut heard, mut expected) = (Vec::new(), Vec::new());
-    // Of requests of the server: the recorded id and the one it has now.
+    // The recorded and the current id of the server's requests.
     let mut ids: BTreeMap<String, Value> = BTreeMap::new();
     let mut tokens: BTreeMap<String, Value> = BTreeMap::new();
     heard.extend(client.listen());
@@ -125,7 +126,7 @@ fn play(dialogue: &Dialogue) -> (Vec<Value>, Vec<Value>, Vec<String>) {
                 if is_answer {
                     message["id"] = json!(format!("r{}", message["id"]));
                 } else if message.get("id").is_some() {
-                    // By what it says, since it may have come earlier.
+                    // Compared by content, since it may have come earlier.
                     let same =
                         |it: &&Value| it["method"] == message["method"] && it["params"] == message["params"];
                     let now = heard.iter().find(same).unwrap_or_else(|| panic!("not asked: {message}"));
@@ -239,7 +240,7 @@ fn unrecorded_request_is_refused_with_nearest_match() {
     let told = client.player.deviations();
     assert!(told[0].starts_with("the recording has no such a;"), "{told:?}");
     assert_eq!(told[2], "closed came, and is not in the recording, or not so often");
-    assert_eq!(told[3], "the client answers request 5, which nobody asked");
+    assert_eq!(told[3], "the client answers request 5, which the server did not send");
 }
 
 #[test]
@@ -337,7 +338,7 @@ fn unanswered_recorded_request_gets_error() {
 #[test]
 fn cancelled_plain_request_gets_error() {
     let mut lines = turn("t", "conversation", 1);
-    // No progress is told.
+    // Without progress.
     lines.retain(|(_, it)| it["method"] != "$/progress");
     let mut client = Client::new(written(&lines));
     create(&mut client, 4, "conversation", None);
@@ -388,7 +389,7 @@ fn player_keeps_bytes_of_ids_and_messages() {
         let said = player.say(Duration::ZERO).unwrap().to_bytes();
         assert_eq!(said, text.replace("\"id\":1", &format!("\"id\":{id}")).as_bytes());
     }
-    // It is found again by it.
+    // The id leads back to it.
     let mut client = Client::new(written(&turn("t", "conversation", 1)));
     let create =
         r#"{"id":1e2,"method":"conversation/create","params":{"turns":[{"request":"conversation"}]}}"#;
@@ -399,7 +400,7 @@ fn player_keeps_bytes_of_ids_and_messages() {
     assert_eq!(client.listen().len(), 2);
 }
 
-/// A process that dies 50 ms after the request `b`, which it does not answer.
+/// A process that dies 50 ms after the request `b`, without an answer.
 fn dying(exit: &str) -> Dialogue {
     let line = |t: u32, dir: &str, msg: &str| {
         format!(
@@ -462,7 +463,7 @@ fn player_exits_on_exit_or_closed_input() {
     for (is_shut_down, status) in [(true, 0), (false, 1)] {
         let mut client = Client::new(burst());
         if is_shut_down {
-            // No recorded server was asked that.
+            // The recorded server did not get this.
             assert_eq!(
                 client.say(&json!({"id": 1, "method": "shutdown"})),
                 [json!({"jsonrpc": "2.0", "id": 1, "result": null})]
@@ -531,18 +532,18 @@ fn recording_without_its_beginning_is_refused() {
 }
 
 proptest! {
-    /// However the turns of a client are interleaved, each is said whole and in its order.
+    /// For any interleaving of the client's turns, each turn is complete and in order.
     #[test]
     fn interleaved_turns_stay_complete_and_ordered(
         order in prop::collection::vec(0..4usize, 0..12),
         again in 1..3usize,
     ) {
         let names = ["conversation-a", "conversation-b", "conversation-c", "conversation-d"];
-        // Recorded one in the other: all begin before any goes on.
+        // Recorded with all begins before the rest.
         let all: Vec<_> = (1..).zip(names).map(|(n, it)| turn(&format!("token-{n}"), it, n)).collect();
         let lines: Vec<_> = (0..7).flat_map(|n| all.iter().map(move |it| it[n].clone())).collect();
         let mut client = Client::new(written(&lines));
-        // Of each turn: what is to be answered next.
+        // The next question of each turn.
         let mut turns: Vec<Option<Value>> = vec![None; 4 * again];
         let mut done = vec![false; turns.len()];
         let rest: Vec<usize> = (0..turns.len()).chain(0..turns.len()).collect();
@@ -571,7 +572,7 @@ proptest! {
         prop_assert!(done.iter().all(|it| *it));
     }
 
-    /// Nothing that a client says is too much for it, and each request is answered once at most.
+    /// For any messages of a client, nothing panics, and each request gets at most one answer.
     #[test]
     fn player_answers_any_client_at_most_once(said in prop::collection::vec((0..8usize, 0..6u32), 0..40)) {
         let mut client = Client::new(written(&turn("t", "conversation", 1)));

@@ -1,4 +1,4 @@
-//! Lines, to what the core is told.
+//! Turns lines into inputs of the core.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::{
     rpc::Frame,
 };
 
-/// What the core is told.
+/// An input of the core.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// An event.
     Event(Event),
-    /// Its time has come.
+    /// A timeout.
     Timeout,
 }
 
-/// What a line `in` tells the core, or what is wrong with it.
+/// The input in a line `in`, or its error.
 pub fn input(line: &Line<'_>) -> Result<Input, String> {
     let event = match line.kind {
         Kind::Message => Event::Received(peer(line)?, frame(line)?),
@@ -121,7 +121,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::Panic
         | Kind::Done
         | Kind::Full
-        | Kind::TooSlow => return Err("a line `in` is an event, and this is none".to_owned()),
+        | Kind::TooSlow => return Err("expected an event in a line `in`".to_owned()),
     };
     Ok(Input::Event(event))
 }
@@ -132,7 +132,7 @@ fn peer(line: &Line<'_>) -> Result<Peer, String> {
 
 fn data<'a, T: Deserialize<'a>>(line: &Line<'a>) -> Result<T, String> {
     let data = line.data.ok_or("`data` is missing")?;
-    // From bytes like all else that is read, or the code for each of these types would be there twice.
+    // From bytes like everything else, or the compiler would generate the code twice.
     serde_json::from_slice(data.get().as_bytes()).map_err(|error| format!("`data`: {error}"))
 }
 
@@ -143,5 +143,5 @@ fn frame(line: &Line<'_>) -> Result<Frame, String> {
         (Some(_), Some(_)) | (None, None) => return Err("one of `msg` and `raw` is needed".to_owned()),
     };
     let body = Bytes::copy_from_slice(body.as_bytes());
-    Frame::parse(body).map_err(|error| format!("`{name}` is no message: {error}"))
+    Frame::parse(body).map_err(|error| format!("`{name}` is not a message: {error}"))
 }

@@ -1,6 +1,6 @@
-//! What happens, to lines.
+//! Turns events and effects into lines.
 //!
-//! Owns what must be remembered for that: which request an answer is to, and the secrets.
+//! Owns the methods of open requests, and the secrets.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,21 +23,21 @@ use crate::{
     util::redact::is_name,
 };
 
-/// Requests that are remembered for the sake of their answers.
+/// The limit of open requests.
 const REMEMBERED: usize = 100_000;
 
-/// lspool's own tools, among those who are asked.
+/// A peer that stands for the builtin tools.
 const TOOLS: Peer = Peer::Client(ClientId(u32::MAX));
 
 /// Writes lines. Each ends with a line end.
 #[derive(Debug)]
 pub struct Encoder {
     redactor: Redactor,
-    /// The method of each request that is not answered, by who asks, in which direction, and the id.
+    /// The method of each open request, by peer, direction, and id.
     asked: HashMap<(Peer, bool, rpc::RawId), VecDeque<String>>,
 }
 
-/// What the backend is of the process that an effect begins something with.
+/// The backend of an effect that starts or renames a process.
 pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
     let process = match effect {
         Effect::Spawn(process, _) | Effect::Adopt { process, .. } => process,
@@ -64,12 +64,12 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
 }
 
 impl Encoder {
-    /// `secrets`: what is known to be secret already, such as tokens in variables.
+    /// `secrets` are known secrets, such as tokens in variables.
     pub fn new(texts: bool, secrets: impl IntoIterator<Item = String>) -> Encoder {
         Encoder { redactor: Redactor::new(texts, secrets), asked: HashMap::new() }
     }
 
-    /// The values of variables whose name says that they are secret.
+    /// The values of variables whose names look secret.
     pub fn secrets(variables: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
         variables.into_iter().filter(|(name, _)| is_name(name)).map(|(_, value)| value).collect()
     }
@@ -191,7 +191,7 @@ impl Encoder {
         }
     }
 
-    /// What the core waited for has become due.
+    /// A timeout.
     pub fn timeout(at: Duration) -> Vec<u8> {
         LineOut::new(at, Dir::In, Kind::Timeout).finish()
     }
@@ -201,12 +201,12 @@ impl Encoder {
         LineOut::new(at, Dir::Out, Kind::Panic).finish()
     }
 
-    /// Nothing follows.
+    /// The last line.
     pub fn end(at: Duration, kind: Kind) -> Vec<u8> {
         LineOut::new(at, Dir::End, kind).finish()
     }
 
-    /// An effect. `backend` is what [`about`] says of it.
+    /// An effect. `backend` is the result of [`about`].
     pub fn effect(&mut self, at: Duration, effect: &Effect, backend: Option<format::About>) -> Vec<u8> {
         let line = |kind| LineOut::new(at, Dir::Out, kind);
         match effect {
@@ -325,8 +325,8 @@ impl Encoder {
         }
     }
 
-    /// The method of the request that this answers. Of several under one id the first, but one whose id was in use is
-    /// refused at once.
+    /// The method of the request that this answers. If several have the id, it is the first; but lspool refuses an id
+    /// in use at once.
     fn answered(&mut self, key: &(Peer, bool, rpc::RawId), answer: &Frame) -> String {
         let Some(asked) = self.asked.get_mut(key) else { return String::new() };
         let cause = answer.error_value().and_then(|it| rpc::text(it, &["data", "lspool", "cause"]));
@@ -340,7 +340,7 @@ impl Encoder {
         method.unwrap_or_default()
     }
 
-    /// Something that lspool says of itself, without secrets.
+    /// A value of lspool itself, without secrets.
     fn own(&mut self, it: &impl Serialize) -> Vec<u8> {
         let json = json(it);
         let text = String::from_utf8_lossy(&json);
@@ -348,15 +348,15 @@ impl Encoder {
     }
 }
 
-/// What is no text, such as a path in another encoding, is left out.
+/// Leaves out values that are not text, such as a path in another encoding.
 fn json(it: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(it).unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot be recorded");
+        tracing::warn!(%error, "could not record a value");
         b"null".to_vec()
     })
 }
 
-/// A line on its way.
+/// A line to write.
 struct LineOut {
     dir: Dir,
     text: Vec<u8>,

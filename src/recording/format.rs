@@ -1,8 +1,8 @@
-//! What a line of a recording is.
+//! The lines of a recording.
 //!
-//! The first line is the [`Header`]. Each other one is a [`Line`]: an event, an effect, or the end. All lines have the same few
-//! members, so that a reader of messages need know nothing of the rest; what else an event or effect carries is in
-//! `data`, as the type here that is named like its [`Kind`].
+//! The first line is the [`Header`]. Each other line is a [`Line`]: an event, an effect, or the end. All lines have
+//! the same few members, so a reader of messages can ignore the rest. The other values of an event or effect are in
+//! `data`, as the type in this module with the name of its [`Kind`].
 
 use std::{borrow::Cow, path::PathBuf, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The number of the format that this lspool writes and reads.
+/// The number of the format.
 pub const FORMAT: u32 = 1;
 
 /// The first line.
@@ -29,50 +29,50 @@ pub struct Header {
     /// The number of the format: [`FORMAT`].
     #[serde(rename = "lspool-recording")]
     pub format: u32,
-    /// Of the lspool that wrote it.
+    /// The version of the lspool that wrote it.
     pub version: String,
-    /// Process id of that lspool; with `started`, the seed of all ids it made up.
+    /// The process id of that lspool. It makes its ids from this and `started`.
     pub pid: u32,
     /// When it started, in milliseconds since 1970.
     pub started: u64,
-    /// Whether texts are as they were, not masked.
+    /// Whether texts are unmasked.
     pub texts: bool,
-    /// The user's configuration at the start. What holds for the workspace is told by a line [`Kind::Prepared`].
+    /// The user's configuration at the start. A line [`Kind::Prepared`] has the one of the workspace.
     pub config: Box<Config>,
 }
 
 impl Header {
-    /// What makes ids.
+    /// The seed of lspool's ids.
     pub fn identity(&self) -> Identity {
         Identity { pid: self.pid, started: self.started }
     }
 }
 
-/// Any line but the first. Borrows from the text it was read from.
+/// Any line but the first. Borrows from the text of the line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line<'a> {
-    /// When, since the first line was written.
+    /// The time since the first line.
     pub t: Time,
-    /// Whether the core was told it, or answered it.
+    /// Event, effect, or end.
     pub dir: Dir,
-    /// What it is.
+    /// The kind of the event or effect.
     pub kind: Kind,
-    /// Who sent it, or whom it is for: of messages and of what happens to streams.
+    /// The sender of an event, or the receiver of an effect, if it is about a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<PeerName>,
     /// The message, of a line [`Kind::Message`], [`Kind::RunTool`] or [`Kind::ToolRan`].
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub msg: Option<&'a RawValue>,
-    /// Instead of `msg`: the body of a message whose parameters, result or error are no valid JSON.
+    /// Instead of `msg`: the body of a message whose parameters, result or error are invalid JSON.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub raw: Option<Cow<'a, str>>,
-    /// What else there is to say.
+    /// The other values.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub data: Option<&'a RawValue>,
 }
 
-/// Time since the start of a recording: in milliseconds, with all digits that were measured.
+/// Time since the start of a recording, in milliseconds with all measured digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub Duration);
 
@@ -90,96 +90,95 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// Which way a line goes.
+/// The direction of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dir {
-    /// The core was told it: an event.
+    /// An event for the core.
     In,
-    /// The core answered it: an effect of the last event.
+    /// An effect of the last event.
     Out,
-    /// Neither: the recording ends here.
+    /// The end of the recording.
     End,
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// In or out: a message. Has a `peer`, and `msg` or `raw`.
     Message,
 
-    /// In: `peer` sent something that is no message. [`Malformed`].
+    /// In: `peer` sent something that is not a message. [`Malformed`].
     Malformed,
-    /// In: `peer` will send no more. [`Closed`].
+    /// In: the stream of `peer` ended. [`Closed`].
     Closed,
-    /// In: `peer` cannot be written to.
+    /// In: writing to `peer` failed.
     Unwritable,
-    /// In: the server was found. [`Prepared`].
+    /// In: lspool found the server. [`Prepared`].
     Prepared,
-    /// In: it was not. [`Unprepared`].
+    /// In: lspool did not find the server. [`Unprepared`].
     Unprepared,
     /// In: a process runs. [`Spawned`].
     Spawned,
-    /// In: it could not be started. [`SpawnFailed`].
+    /// In: a process could not start. [`SpawnFailed`].
     SpawnFailed,
-    /// In: it is gone. [`Exited`].
+    /// In: a process exited. [`Exited`].
     Exited,
-    /// In: a history was written to a file. [`TranscriptWritten`].
+    /// In: a history is in a file, or not. [`TranscriptWritten`].
     TranscriptWritten,
     /// In: the teams of the workspace. [`TeamsLoaded`].
     TeamsLoaded,
     /// In: a team is stored, or not. [`TeamWritten`].
     TeamWritten,
-    /// In: the file of a chat mode is as it is to be. [`ModeKept`].
+    /// In: the file of a chat mode is correct, or not. [`ModeKept`].
     ModeKept,
-    /// In: what came of a call of one of lspool's own tools, as a client's answer. Has `msg` or `raw`.
+    /// In: the result of a call of a builtin tool, as a client's answer. Has `msg` or `raw`.
     ToolRan,
-    /// In: how much memory processes hold, and what was dropped. [`Measured`].
+    /// In: the memory of processes, and the dropped messages. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
     FilesChanged,
-    /// In: the editor reads again, or not. [`EditorReads`].
+    /// In: the editor's queue is over high water, or below again. [`EditorReads`].
     EditorReads,
-    /// In: `peer` takes nothing.
+    /// In: `peer` reads nothing.
     Stalled,
-    /// In: the editor's process is gone.
+    /// In: the editor's process exited.
     EditorGone,
     /// In: a signal. [`Quit`].
     Quit,
-    /// In: what the core waited for has become due.
+    /// In: a deadline of the core passed.
     Timeout,
 
     /// Out: find the server. [`Prepare`].
     Prepare,
-    /// Out: tell when the editor's process is gone. [`WatchEditor`].
+    /// Out: watch the editor's process. [`WatchEditor`].
     WatchEditor,
     /// Out: start a process. [`Spawn`].
     Spawn,
-    /// Out: a process that was kept ready is another one from now on. [`Adopt`].
+    /// Out: rename a spare's process. [`Adopt`].
     Adopt,
     /// Out: write a history to a file. [`WriteTranscript`].
     WriteTranscript,
-    /// Out: remove one. [`RemoveTranscript`].
+    /// Out: remove a history. [`RemoveTranscript`].
     RemoveTranscript,
-    /// Out: remove all of a process. [`OfProcess`].
+    /// Out: remove all histories of a process. [`OfProcess`].
     RemoveTranscripts,
     /// Out: read the teams of the workspace. [`Prepare`].
     LoadTeams,
-    /// Out: store one. [`WriteTeam`].
+    /// Out: store a team. [`WriteTeam`].
     WriteTeam,
-    /// Out: remove one. [`RemoveTeam`].
+    /// Out: remove a team. [`RemoveTeam`].
     RemoveTeam,
-    /// Out: see to the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
+    /// Out: correct the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
     KeepMode,
-    /// Out: carry out a call of one of lspool's own tools. Has `msg` or `raw`, the request as a client would be asked, and
-    /// [`Scope`].
+    /// Out: run a call of a builtin tool. Has `msg` or `raw`, the request as for a client, and [`Scope`].
     RunTool,
-    /// Out: nobody wants it any more. [`CancelTool`].
+    /// Out: cancel a call of a builtin tool. [`CancelTool`].
     CancelTool,
     /// Out: measure the memory of processes. [`Measure`].
     Measure,
-    /// Out: show `peer` what a backend has written to stderr. [`Logs`].
+    /// Out: send a backend's stderr to `peer`. [`Logs`].
     Logs,
     /// Out: close the stdin of a process. [`OfProcess`].
     CloseInput,
@@ -192,13 +191,13 @@ pub enum Kind {
 
     /// End: lspool has ended.
     Done,
-    /// End: the file is as large as it may become.
+    /// End: the file reached its maximum size.
     Full,
-    /// End: the disk did not keep up.
+    /// End: the disk was too slow.
     TooSlow,
 }
 
-/// The far end of a stream.
+/// The peer of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum PeerName {
@@ -207,11 +206,11 @@ pub enum PeerName {
         /// Its number.
         client: u32,
     },
-    /// `{"backend": 1, "generation": 2}`. The line [`Kind::Spawn`] or [`Kind::Adopt`] of the process says what it is.
+    /// `{"backend": 1, "generation": 2}`. The line [`Kind::Spawn`] or [`Kind::Adopt`] of the process has its name.
     Process(ProcessName),
 }
 
-/// A process: which backend it serves, and which of its processes it is, counted from 1.
+/// A process, by its backend and its number there, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessName {
@@ -251,48 +250,48 @@ impl From<PeerName> for Peer {
     }
 }
 
-/// Of [`Kind::Malformed`].
+/// `data` of [`Kind::Malformed`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Malformed {
-    /// The id, if one could be read: a string, a number or `null`.
+    /// The id, if it is readable: a string, a number or `null`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Box<RawId>>,
     /// Whether it seems to be a request.
     #[serde(default)]
     pub request: bool,
-    /// What is wrong with it.
+    /// The error.
     pub reason: String,
 }
 
-/// Of [`Kind::Closed`].
+/// `data` of [`Kind::Closed`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Closed {
-    /// Absent: a plain end of file.
+    /// `None`: a plain end of file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// Of [`Kind::Prepared`].
+/// `data` of [`Kind::Prepared`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prepared {
-    /// Name of the server.
+    /// The name of the server.
     pub name: String,
-    /// The configuration that holds in the workspace.
+    /// The configuration of the workspace.
     pub config: Box<Config>,
-    /// The server's section of it.
+    /// The server's section.
     pub server: Box<ServerConfig>,
-    /// How it is started.
+    /// How to start the server.
     pub launch: Box<Launch>,
-    /// Why it cannot be.
+    /// Why the server cannot start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// What the user should know.
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Where it keeps what it tells the model.
+    /// The folder for its records of requests to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transcripts: Option<PathBuf>,
     /// The group whose first member it is.
@@ -300,118 +299,118 @@ pub struct Prepared {
     pub group: Option<Group>,
 }
 
-/// Of [`Kind::Unprepared`].
+/// `data` of [`Kind::Unprepared`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unprepared {
-    /// Why.
+    /// The error.
     pub error: String,
 }
 
-/// Of [`Kind::Spawned`].
+/// `data` of [`Kind::Spawned`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spawned {
-    /// Which.
+    /// The process.
     pub process: ProcessName,
     /// Its process id.
     pub pid: u32,
 }
 
-/// Of [`Kind::SpawnFailed`].
+/// `data` of [`Kind::SpawnFailed`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpawnFailed {
-    /// Which.
+    /// The process.
     pub process: ProcessName,
-    /// Whether trying again cannot help.
+    /// Whether another attempt is useless.
     pub permanent: bool,
-    /// What went wrong.
+    /// The error.
     pub message: String,
 }
 
-/// Of [`Kind::Exited`].
+/// `data` of [`Kind::Exited`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exited {
-    /// Which.
+    /// The process.
     pub process: ProcessName,
-    /// How: `{"code": 0}`, `{"signal": 9}` or `"unknown"`.
+    /// Its exit: `{"code": 0}`, `{"signal": 9}` or `"unknown"`.
     pub exit: Exit,
-    /// The last that it wrote to stderr.
+    /// The end of its stderr.
     pub stderr: String,
 }
 
-/// Of [`Kind::TranscriptWritten`].
+/// `data` of [`Kind::TranscriptWritten`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TranscriptWritten {
-    /// For which process.
+    /// The process.
     pub process: ProcessName,
-    /// Of which conversation.
+    /// The conversation.
     pub conversation: String,
-    /// Where it is: `{"Ok": folder}`, or `{"Err": why it is nowhere}`.
+    /// The folder: `{"Ok": folder}` or `{"Err": reason}`.
     pub folder: Result<PathBuf, String>,
 }
 
-/// Of [`Kind::TeamsLoaded`].
+/// `data` of [`Kind::TeamsLoaded`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TeamsLoaded {
-    /// Each by name, with its state: `{"Ok": state}`, or `{"Err": why it cannot be had}`.
+    /// The teams by name, each with its state: `{"Ok": state}` or `{"Err": reason}`.
     pub teams: Vec<(String, Result<String, TeamFault>)>,
 }
 
-/// Of [`Kind::TeamWritten`].
+/// `data` of [`Kind::TeamWritten`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TeamWritten {
     /// The number of the effect.
     pub number: u64,
-    /// Which.
+    /// The team.
     pub team: String,
-    /// `{"Ok": null}`, or `{"Err": why it is not}`.
+    /// `{"Ok": null}` or `{"Err": reason}`.
     pub written: Result<(), TeamFault>,
 }
 
-/// Of [`Kind::ModeKept`].
+/// `data` of [`Kind::ModeKept`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModeKept {
-    /// The number of the effect that asked for it.
+    /// The number of the effect.
     pub number: u64,
-    /// The file: `{"Ok": …}`, or `{"Err": why there is none}`.
+    /// The file: `{"Ok": …}` or `{"Err": reason}`.
     pub kept: Result<KeptMode, String>,
 }
 
-/// Of [`Kind::Measured`].
+/// `data` of [`Kind::Measured`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     /// Each process and its bytes.
     pub processes: Vec<(ProcessName, u64)>,
-    /// What was dropped since lspool started.
+    /// The messages dropped since lspool started.
     #[serde(default, skip_serializing_if = "Drops::is_empty")]
     pub dropped: Drops,
 }
 
-/// Of [`Kind::EditorReads`].
+/// `data` of [`Kind::EditorReads`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EditorReads {
-    /// Whether it does.
+    /// Whether the queue is below high water.
     pub reads: bool,
 }
 
-/// Of [`Kind::Quit`].
+/// `data` of [`Kind::Quit`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quit {
-    /// The signal's number.
+    /// The number of the signal.
     pub signal: i32,
 }
 
-/// Of [`Kind::Prepare`].
+/// `data` of [`Kind::Prepare`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prepare {
@@ -419,7 +418,7 @@ pub struct Prepare {
     pub folders: Vec<PathBuf>,
 }
 
-/// Of [`Kind::WatchEditor`].
+/// `data` of [`Kind::WatchEditor`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchEditor {
@@ -427,133 +426,133 @@ pub struct WatchEditor {
     pub pid: u32,
 }
 
-/// Of [`Kind::Spawn`].
+/// `data` of [`Kind::Spawn`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spawn {
-    /// Which.
+    /// The process.
     pub process: ProcessName,
-    /// What the backend is.
+    /// Its backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<About>,
-    /// How it is started.
+    /// How to start it.
     pub launch: Box<Launch>,
 }
 
-/// Of [`Kind::Adopt`].
+/// `data` of [`Kind::Adopt`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adopt {
-    /// What the process was.
+    /// The old name of the process.
     pub spare: ProcessName,
-    /// What it is from now on.
+    /// The new name of the process.
     pub process: ProcessName,
-    /// What the backend is.
+    /// Its new backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<About>,
 }
 
-/// What a backend is, for those who read.
+/// A backend, for readers of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct About {
-    /// As people read it.
+    /// Its name for people.
     pub name: String,
-    /// The tools of its conversations: names as they were declared, `!` before those taken out, `["*"]` for every tool.
-    /// That of a process kept ready is empty.
+    /// The tools of its conversations: declared names, `!` before removed ones, `["*"]` for every tool. A spare has
+    /// none.
     pub tools: Vec<String>,
 }
 
-/// Of [`Kind::WriteTranscript`].
+/// `data` of [`Kind::WriteTranscript`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteTranscript {
-    /// For which process.
+    /// The process.
     pub process: ProcessName,
-    /// Of which conversation.
+    /// The conversation.
     pub conversation: String,
-    /// What is written: lines of JSON.
+    /// The content: lines of JSON.
     pub content: String,
-    /// Where, if not in a folder of the process's own.
+    /// The folder, if it is not the process's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<PathBuf>,
 }
 
-/// Of [`Kind::WriteTeam`].
+/// `data` of [`Kind::WriteTeam`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteTeam {
-    /// No other one has it.
+    /// A unique number.
     pub number: u64,
     /// The folders of its workspace.
     pub folders: Vec<PathBuf>,
-    /// Which.
+    /// The team.
     pub team: String,
     /// Its state, as JSON.
     pub content: String,
-    /// It is made.
+    /// Whether the team is new.
     pub is_new: bool,
 }
 
-/// Of [`Kind::RemoveTeam`].
+/// `data` of [`Kind::RemoveTeam`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveTeam {
     /// The folders of its workspace.
     pub folders: Vec<PathBuf>,
-    /// Which.
+    /// The team.
     pub team: String,
 }
 
-/// Of [`Kind::RemoveTranscript`].
+/// `data` of [`Kind::RemoveTranscript`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveTranscript {
-    /// Where.
+    /// The folder.
     pub kept: PathBuf,
-    /// Of which conversation.
+    /// The conversation.
     pub conversation: String,
 }
 
 pub use crate::core::event::Scope;
 
-/// Of [`Kind::CancelTool`].
+/// `data` of [`Kind::CancelTool`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CancelTool {
-    /// Under which id it was asked for.
+    /// The id of the call.
     pub id: Box<RawId>,
 }
 
-/// Of [`Kind::Measure`].
+/// `data` of [`Kind::Measure`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// Which.
+    /// The processes.
     pub processes: Vec<ProcessName>,
 }
 
-/// Of [`Kind::Logs`].
+/// `data` of [`Kind::Logs`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logs {
-    /// Whose.
+    /// The backend.
     pub backend: u32,
-    /// The id of the request that asked for them.
+    /// The id of the request.
     pub id: Box<RawId>,
-    /// Whether to go on.
+    /// Whether to send further lines.
     pub follow: bool,
 }
 
-/// Of the kinds that say nothing but which process.
+/// `data` of kinds that name only a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfProcess {
-    /// Which.
+    /// The process.
     pub process: ProcessName,
 }
 
-/// Of [`Kind::Exit`].
+/// `data` of [`Kind::Exit`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExitCode {
@@ -561,7 +560,7 @@ pub struct ExitCode {
     pub code: i32,
 }
 
-/// An id as it stands in a message.
+/// An id as in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawId(pub crate::rpc::RawId);
 

@@ -1,11 +1,11 @@
-//! Texts that cannot be read any more, and are as long as they were.
+//! Makes texts unreadable and keeps their length.
 //!
-//! Each character becomes an `x` as wide in UTF-8 and in UTF-16, so that positions in the text still hold. Line ends stay.
+//! Each character becomes an `x` of the same width in UTF-8 and UTF-16, so that positions stay valid. Line ends stay.
 
-/// What stands in the place of a character.
+/// The character that replaces another one.
 fn masked(it: char) -> char {
     match it {
-        // The last is what half a character is read as.
+        // The last one stands for half a character.
         '\n' | '\r' | char::REPLACEMENT_CHARACTER => it,
         _ => match it.len_utf8() {
             1 => 'x',
@@ -16,14 +16,14 @@ fn masked(it: char) -> char {
     }
 }
 
-/// A raw JSON string with its quotes, masked, escapes being the characters they stand for. A surrogate that stands alone
-/// says nothing, and stays.
+/// Masks a raw JSON string with its quotes. An escape counts as its character. A lone surrogate has no meaning, and
+/// stays.
 pub(super) fn literal(raw: &str, out: &mut Vec<u8>) {
     let inner = raw.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or_default();
     out.push(b'"');
     let mut rest = inner;
     loop {
-        // Nearly all of nearly every text.
+        // The common case.
         let letters = rest.bytes().position(|it| !matches!(it, b' '..=b'\x7f') || it == b'\\');
         let letters = letters.unwrap_or(rest.len());
         out.resize(out.len() + letters, b'x');
@@ -41,7 +41,7 @@ fn plain(it: char, out: &mut Vec<u8>) -> usize {
     it.len_utf8()
 }
 
-/// Masks the escape at the start, and tells how long it is.
+/// Masks the escape at the start; returns its length.
 fn escape(rest: &str, out: &mut Vec<u8>) -> usize {
     let kind = rest[1..].chars().next().unwrap_or('\\');
     if kind == 'n' || kind == 'r' {
@@ -71,7 +71,7 @@ fn escape(rest: &str, out: &mut Vec<u8>) -> usize {
     6
 }
 
-/// JSON with a replacement character for each surrogate that stands alone.
+/// Replaces each lone surrogate in JSON by a replacement character.
 pub(super) fn without_halves(json: &str) -> String {
     let (mut out, mut rest) = (String::new(), json);
     while let Some(at) = rest.find('\\') {
@@ -81,7 +81,7 @@ pub(super) fn without_halves(json: &str) -> String {
         let (as_it_is, length) = match (is_half, pair(rest)) {
             (true, None) => (r"\ufffd", 6),
             (true, Some(_)) => (&rest[..12], 12),
-            // What is escaped may be a backslash.
+            // The escaped character may be a backslash.
             (false, _) => (rest.get(..2).unwrap_or(rest), 2),
         };
         out += as_it_is;
@@ -90,7 +90,7 @@ pub(super) fn without_halves(json: &str) -> String {
     out + rest
 }
 
-/// The character that two surrogates at the start are.
+/// The character of two surrogates at the start.
 fn pair(rest: &str) -> Option<char> {
     let units = [unit(rest)?, unit(rest.get(6..)?)?];
     char::decode_utf16(units).next()?.ok()
@@ -101,7 +101,7 @@ fn unit(rest: &str) -> Option<u16> {
     u16::from_str_radix(rest.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }
 
-/// Text that looks like JSON and is none, masked: what a scanner of brackets and strings sees stays.
+/// Masks a text that resembles JSON. Its brackets and string delimiters stay.
 pub(super) fn broken(text: &str) -> String {
     let is_structure = |it: char| "{}[]\":,\\ \t\n\r".contains(it);
     text.chars().map(|it| if is_structure(it) { it } else { masked(it) }).collect()

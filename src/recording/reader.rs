@@ -1,4 +1,4 @@
-//! The lines of a recording, one at a time, and what is wrong with a file.
+//! Reads the lines of a recording one at a time, and reports errors.
 
 use std::io::{BufRead, Read as _};
 
@@ -9,21 +9,21 @@ use super::format::{Dir, FORMAT, Header, Line, Time};
 /// Longer than any line that lspool writes.
 const LONGEST: u64 = 2 << 30;
 
-/// Why a file cannot be read.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct Problem {
-    /// Where, counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 
-/// Reads a recording. Holds one line.
+/// Reads a recording. Keeps one line in memory.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
-    /// The number of the line that is held.
+    /// The number of the current line.
     number: usize,
     buffer: Vec<u8>,
     is_torn: bool,
@@ -31,7 +31,7 @@ pub struct Reader<R> {
     last: Time,
 }
 
-/// As much of a header as every format has.
+/// The part of a header that every format has.
 #[derive(Deserialize)]
 struct AnyHeader {
     #[serde(rename = "lspool-recording")]
@@ -44,7 +44,7 @@ impl<R: BufRead> Reader<R> {
     /// Reads the header.
     pub fn open(input: R) -> Result<(Reader<R>, Header), Problem> {
         let mut reader = Reader::new(input);
-        let foreign = |what: &str| format!("this is no recording of lspool: {what}");
+        let foreign = |what: &str| format!("not a recording of lspool: {what}");
         if !reader.read()? {
             return Err(Problem { line: 1, what: foreign("it is empty") });
         }
@@ -52,11 +52,11 @@ impl<R: BufRead> Reader<R> {
         Ok((reader, header))
     }
 
-    /// The line that is held as a header, or why it is none at all.
+    /// The current line as a header, or why it is not one.
     pub(super) fn header(&self) -> Result<Result<Header, String>, Problem> {
         let any: AnyHeader = match serde_json::from_slice(self.text()) {
             Ok(any) => any,
-            Err(error) => return Ok(Err(format!("its first line is no header: {}", words(&error)))),
+            Err(error) => return Ok(Err(format!("its first line is not a header: {}", words(&error)))),
         };
         if any.format != FORMAT {
             let what = format!(
@@ -69,7 +69,7 @@ impl<R: BufRead> Reader<R> {
         header.map(Ok).map_err(|error| self.problem(&format!("the header: {}", words(&error))))
     }
 
-    /// Reads lines, be they those of a recording or effects that a replay has printed.
+    /// Reads lines of a recording, or effects that a replay has printed.
     pub fn new(input: R) -> Reader<R> {
         Reader {
             input,
@@ -81,13 +81,13 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The next line, if there is one.
+    /// Reads the next line, if any.
     pub fn advance(&mut self) -> Result<Option<Line<'_>>, Problem> {
         if !self.read()? {
             return Ok(None);
         }
         if self.is_torn {
-            // It may be whole all the same.
+            // It may be complete without a line end.
             match serde_json::from_slice::<Line<'_>>(&self.buffer) {
                 Ok(_) => self.is_torn = false,
                 Err(_) => return Ok(None),
@@ -96,13 +96,13 @@ impl<R: BufRead> Reader<R> {
         self.line().map(Some)
     }
 
-    /// The line that is held, which must be one that may stand here. To be asked once.
+    /// Parses the current line, and checks its place. Call it once for a line.
     pub(super) fn line(&mut self) -> Result<Line<'_>, Problem> {
         let number = self.number;
         let problem = |what: &str| Problem { line: number, what: what.to_owned() };
         let line: Line<'_> = serde_json::from_slice(&self.buffer).map_err(|error| problem(&words(&error)))?;
         if self.is_ended {
-            return Err(problem("nothing may follow the line that says that the recording ends"));
+            return Err(problem("a line follows the end of the recording"));
         }
         if line.t < self.last {
             return Err(problem("it is earlier than the line before"));
@@ -112,7 +112,7 @@ impl<R: BufRead> Reader<R> {
         Ok(line)
     }
 
-    /// Goes to the next effect. False if there is none.
+    /// Moves to the next effect. False at the end.
     pub fn next_effect(&mut self) -> Result<bool, Problem> {
         loop {
             if !self.read()? {
@@ -130,27 +130,27 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Its text, without a line end.
+    /// The text of the current line, without a line end.
     pub fn text(&self) -> &[u8] {
         self.buffer.trim_ascii_end()
     }
 
-    /// Its number, counted from 1.
+    /// The number of the current line, counted from 1.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Whether the file ends within a line, as it does when its writer was killed.
+    /// Whether the file ends within a line, because its writer was killed.
     pub fn is_torn(&self) -> bool {
         self.is_torn
     }
 
-    /// Whether the last line said that nothing follows.
+    /// Whether the last line was the end of the recording.
     pub fn is_ended(&self) -> bool {
         self.is_ended
     }
 
-    /// What is wrong with the line that is held.
+    /// An error in the current line.
     pub fn problem(&self, what: &str) -> Problem {
         Problem { line: self.number, what: what.to_owned() }
     }
@@ -176,7 +176,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// What serde says, without its own count of lines.
+/// The message of serde, without its own line number.
 pub(super) fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(&*text, |(what, _)| what);
@@ -225,17 +225,18 @@ mod tests {
     #[test]
     fn reader_reports_invalid_lines() {
         let header = header();
-        check_problem("", &expect!["line 1: this is no recording of lspool: it is empty"]);
+        check_problem("", &expect!["line 1: not a recording of lspool: it is empty"]);
         check_problem(
             "hello\n",
             &expect![
-                "line 1: this is no recording of lspool: its first line is no header: expected value (column 1)"
+                "line 1: not a recording of lspool: its first line is not a header: expected value (column 1)"
             ],
         );
         check_problem(
             "{\"t\":0,\"dir\":\"c2s\",\"msg\":{}}\n",
             &expect![
-                "line 1: this is no recording of lspool: its first line is no header: missing field `lspool-recording` (column 28)"
+                "line 1: not a recording of lspool: its first line is not a header: missing field \
+                 `lspool-recording` (column 28)"
             ],
         );
         check_problem(
@@ -264,7 +265,7 @@ mod tests {
         let done = "{\"t\":2,\"dir\":\"end\",\"kind\":\"done\"}\n";
         check_problem(
             &format!("{header}{done}{}", timeout(3)),
-            &expect!["line 3: nothing may follow the line that says that the recording ends"],
+            &expect!["line 3: a line follows the end of the recording"],
         );
     }
 }

@@ -1,7 +1,7 @@
-//! Takes secrets and texts out of JSON, and changes nothing else.
+//! Removes secrets and texts from JSON, and changes nothing else.
 //!
-//! **Twice is once**: what was redacted stays as it is. So a core that is told what was redacted answers what was
-//! answered, redacted, and the two can be compared.
+//! **Redacting twice is redacting once**, and a core that gets redacted events gives the redacted effects. So a
+//! replay can compare them.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -17,37 +17,37 @@ use crate::{
     util::redact,
 };
 
-/// Shorter ones are looked for nowhere but at their own place: they would be found in anything.
+/// Shorter secrets are removed only at their own place: they would match anywhere.
 pub(super) const SEARCHED: usize = 8;
 
-/// JSON within strings within JSON.
+/// Levels of JSON within strings within JSON.
 const NESTED: usize = 4;
 
-/// Objects and arrays within one another. What lspool reads is no deeper, and each level takes room on the stack.
+/// Levels of objects and arrays. lspool reads no deeper ones, and each level needs stack.
 const DEEPEST: usize = 128;
 
-/// What is known of the secrets of a session.
+/// The known secrets of a session.
 #[derive(Debug)]
 pub struct Redactor {
-    /// Whether texts stay.
+    /// Whether to keep texts.
     texts: bool,
-    /// Each secret and its number.
+    /// The secrets with their numbers.
     known: BTreeMap<String, usize>,
-    /// Those that are looked for everywhere, each with what finds it.
+    /// The secrets to remove everywhere, with their searchers.
     searched: Vec<(memmem::Finder<'static>, String)>,
 }
 
-/// A message as far as it says what its parts are.
+/// The envelope of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
-    /// Its method, or that of the request it answers.
+    /// The method, or that of the answered request.
     pub method: &'a str,
     /// Whether it is an answer.
     pub is_answer: bool,
 }
 
 impl Redactor {
-    /// `secrets`: what is known to be secret already.
+    /// `secrets` are known secrets.
     pub fn new(texts: bool, secrets: impl IntoIterator<Item = String>) -> Redactor {
         let mut it = Redactor { texts, known: BTreeMap::new(), searched: Vec::new() };
         secrets.into_iter().for_each(|secret| it.search_for(&secret));
@@ -59,12 +59,12 @@ impl Redactor {
         self.texts
     }
 
-    /// A message, redacted: JSON without line ends. `None` if it is no valid JSON.
+    /// Redacts a message: JSON without line ends. `None` if it is invalid JSON.
     pub fn message(&mut self, about: About<'_>, body: &str) -> Option<Vec<u8>> {
         self.json(body, about, Rule::ByName)
     }
 
-    /// A message that is no valid JSON in its parts.
+    /// Redacts a message with invalid JSON in its parts.
     pub fn broken(&mut self, body: &str) -> String {
         if self.texts {
             return self.without_secrets(body).into_owned();
@@ -82,12 +82,12 @@ impl Redactor {
         out
     }
 
-    /// What lspool says of itself: texts stay.
+    /// Redacts a value of lspool itself. Texts stay.
     pub fn own(&mut self, json: &str) -> Option<Vec<u8>> {
         self.json(json, About { method: "", is_answer: false }, Rule::Keep)
     }
 
-    /// The lines of a transcript.
+    /// Redacts the lines of a transcript.
     pub fn transcript(&mut self, content: &str) -> String {
         let about = About { method: TRANSCRIPT, is_answer: false };
         let line = |line: &str| match self.json(line, about, Rule::ByName) {
@@ -97,7 +97,7 @@ impl Redactor {
         content.split('\n').map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// A text of lspool's own, redacted.
+    /// Redacts a text of lspool.
     pub fn without_secrets<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let found = self.searched.iter().filter(|(it, _)| it.find(text.as_bytes()).is_some());
         let found: Vec<String> = found.map(|(_, secret)| secret.clone()).collect();
@@ -111,13 +111,13 @@ impl Redactor {
         Cow::Owned(redact::replace(&text, |it| Cow::Owned(self.placeholder(it))).into_owned())
     }
 
-    /// What stands for a secret, which is looked for from now on.
+    /// The placeholder of a secret. From now on the secret is removed everywhere.
     fn placeholder(&mut self, secret: &str) -> String {
         self.search_for(secret);
         self.number(secret)
     }
 
-    /// What stands for a secret.
+    /// The placeholder of a secret.
     fn number(&mut self, secret: &str) -> String {
         let next = self.known.len() + 1;
         let number = match self.known.get(secret) {
@@ -136,7 +136,7 @@ impl Redactor {
         }
         let finder = memmem::Finder::new(secret.as_bytes()).into_owned();
         self.searched.push((finder, secret.to_owned()));
-        // What contains another one is replaced first.
+        // Longer secrets come first, because they may contain others.
         self.searched.sort_by_key(|(_, it)| std::cmp::Reverse(it.len()));
     }
 
@@ -144,7 +144,7 @@ impl Redactor {
         self.nested(json, about, rule, 0, 0)
     }
 
-    /// `depth`: where the value is in its message. `nested`: within how many strings.
+    /// `depth` is the level of the value in its message, `nested` the number of strings around it.
     fn nested(
         &mut self,
         json: &str,
@@ -174,17 +174,17 @@ impl Redactor {
     }
 }
 
-/// Stands for a method: the lines are those of [`Redactor::transcript`].
+/// The method for lines of [`Redactor::transcript`].
 const TRANSCRIPT: &str = "lspool.transcript";
 
-/// Walks through valid JSON and writes it anew.
+/// Reads valid JSON and writes it redacted.
 struct Walk<'a, 'r> {
     redactor: &'r mut Redactor,
     about: About<'a>,
     json: &'a str,
     at: usize,
     out: Vec<u8>,
-    /// Objects and arrays around the cursor.
+    /// The number of objects and arrays around the cursor.
     level: usize,
     depth: usize,
     part: &'a str,
@@ -209,7 +209,7 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Writes `null` in the place of an object or array.
+    /// Writes `null` instead of an object or array.
     fn leave_out(&mut self) {
         let mut rest = serde_json::Deserializer::from_str(&self.json[self.at..]).into_iter::<IgnoredAny>();
         rest.next();
@@ -231,7 +231,7 @@ impl<'a> Walk<'a, '_> {
             let raw = self.literal();
             self.at += raw.len();
             let name = decoded(raw);
-            // A name may be anything: of a variable, of a file.
+            // A name may be that of a variable or a file.
             match self.redactor.without_secrets(&name) {
                 Cow::Borrowed(_) => self.out.extend_from_slice(raw.as_bytes()),
                 Cow::Owned(other) => write(&other, &mut self.out),
@@ -253,11 +253,11 @@ impl<'a> Walk<'a, '_> {
         self.is_symbol = is_symbol;
     }
 
-    /// Whether the names of this object's members are those that people have given in the configuration: a server that
-    /// is called `env` has no variables in it.
+    /// Whether users choose the names of this object's members in the configuration: a server named `env` has no
+    /// variables in it.
     fn has_chosen_names(&self, name: &str) -> bool {
         let is_own = self.about.method.is_empty() && self.part.is_empty();
-        // In the configuration, or a folder of it; what agents say beside what lspool knows is deeper.
+        // In the configuration or a section of a folder. Other keys of agents are deeper.
         is_own && (2..=3).contains(&self.depth) && rules::CHOSEN.contains(&name)
     }
 
@@ -270,7 +270,7 @@ impl<'a> Walk<'a, '_> {
                     self.quotes_nothing = quotes_nothing(&self.json.as_bytes()[self.at..]);
                     "error"
                 }
-                // The rest of the envelope is as it is.
+                // The rest of the envelope stays.
                 _ => return self.value(name, Rule::Keep),
             };
         }
@@ -281,7 +281,7 @@ impl<'a> Walk<'a, '_> {
     fn array(&mut self, name: &str, rule: Rule) {
         self.level += 1;
         self.copy(1);
-        // `"--token", "abc"`: the one after a name is its value.
+        // In `"--token", "abc"` the second word is the value of the first.
         let mut is_named = false;
         loop {
             self.space();
@@ -328,7 +328,7 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// A string that holds JSON where that is known to happen, redacted.
+    /// Redacts a string that holds JSON, at known places.
     fn json_in(&mut self, name: &str, rule: Rule, text: &str) -> Option<String> {
         let is_transcript = self.about.method == TRANSCRIPT;
         let rule = match (name, rule) {
@@ -382,7 +382,7 @@ impl<'a> Walk<'a, '_> {
         self.at = end;
     }
 
-    /// White space is kept but for line ends.
+    /// Keeps white space but for line ends.
     fn space(&mut self) {
         while let it @ (b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.out.push(if it == b'\t' { b'\t' } else { b' ' });
@@ -391,23 +391,23 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// Codes of errors in which a server speaks of the protocol: it cannot read the message, does not know the method, was
-/// told to stop, or has an answer that is outdated.
+/// Error codes with a message about the protocol: an unreadable message, an unknown method, a cancellation, or an
+/// outdated answer.
 const OF_PROTOCOL: [&[u8]; 6] = [b"-32700", b"-32600", b"-32601", b"-32800", b"-32801", b"-32802"];
 
-/// Whether an error is one of lspool's own, or is about the protocol.
+/// Whether an error is from lspool or about the protocol.
 fn quotes_nothing(error: &[u8]) -> bool {
     let is_own = rpc::path(error, &["data", "lspool"]).is_some();
     is_own || rpc::path(error, &["code"]).is_some_and(|it| OF_PROTOCOL.contains(&&error[it]))
 }
 
-/// Whether an object is something that a document defines: its name is a piece of the document.
+/// Whether an object is a symbol of a document: its name is a part of the document.
 fn is_symbol(object: &str) -> bool {
     let mut members = rpc::members(object.as_bytes()).map(|(name, _)| name);
     members.any(|it| matches!(&*it, "location" | "selectionRange" | "containerName"))
 }
 
-/// A JSON string. A character that was cut in two cannot be told, and says nothing.
+/// Decodes a JSON string. Half a character becomes a replacement character.
 fn decoded(raw: &str) -> Cow<'_, str> {
     rpc::decode(raw.as_bytes()).unwrap_or_else(|| {
         let whole = mask::without_halves(raw);
@@ -415,13 +415,13 @@ fn decoded(raw: &str) -> Cow<'_, str> {
     })
 }
 
-/// Whether a setting is a secret that is looked for elsewhere, too, and not a word or a path, which may stand anywhere.
+/// Whether to remove the value of a setting everywhere. A word or a path may occur anywhere.
 fn is_searched(setting: &str) -> bool {
     redact::is_odd(setting) && !setting.starts_with(['/', '.', '~']) && !setting.contains("://")
 }
 
 fn write(text: &str, out: &mut Vec<u8>) {
-    // Writing to memory does not fail, and a text is always JSON.
+    // Writing to memory cannot fail, and a string is always JSON.
     serde_json::to_writer(out, text).ok();
 }
 

@@ -1,6 +1,6 @@
-//! A recording once more: the core is told what it was told, and must answer what it answered.
+//! Replays a recording: the core gets the same events, and must give the same effects.
 //!
-//! Goes through the file event by event, and holds no more than one of them with its effects.
+//! Reads the file event by event, and keeps one event with its effects in memory.
 
 mod difference;
 
@@ -22,14 +22,14 @@ use super::{
 };
 use crate::core::{Proxy, event::Effects};
 
-/// Lines that are shown before a difference.
+/// How many lines to show before a difference.
 const CONTEXT: usize = 8;
 
-/// A replay under way.
+/// A replay in progress.
 #[derive(Debug)]
 pub struct Replay<R> {
     reader: Reader<R>,
-    /// A line was read that belongs to no step before.
+    /// The line after the last step.
     pending: Option<Pending>,
     proxy: Proxy,
     encoder: Encoder,
@@ -40,14 +40,14 @@ pub struct Replay<R> {
     is_masked: bool,
 }
 
-/// A line that is no effect of the event before.
+/// A line that is not an effect of the previous event.
 #[derive(Debug)]
 struct Pending {
     number: usize,
     text: Vec<u8>,
     at: Duration,
     dir: Dir,
-    /// What it tells the core, or what is wrong with it.
+    /// The input of the core, or its error.
     input: Result<Input, String>,
 }
 
@@ -62,23 +62,23 @@ impl Pending {
     }
 }
 
-/// One event.
+/// An event with its effects.
 #[derive(Debug)]
 pub struct Step {
-    /// Its line.
+    /// The line of the event.
     pub line: usize,
-    /// Its text.
+    /// The text of the event.
     pub event: Vec<u8>,
-    /// What the core answers: lines, with line ends.
+    /// The effects of the core: lines, with line ends.
     pub effects: Vec<Vec<u8>>,
-    /// What it answered, without line ends: number and text of each line.
+    /// The recorded effects, without line ends: number and text of each line.
     pub recorded: Vec<(usize, Vec<u8>)>,
-    /// The file ends here, and not because lspool did: effects may be missing.
+    /// Whether the file ends here before lspool did, so that effects may be missing.
     pub is_cut: bool,
 }
 
 impl<R: BufRead> Replay<R> {
-    /// A replay that has not begun. `now` is when it is said to be.
+    /// Starts a replay. `now` is the time of its start.
     pub fn new(input: R, now: Instant) -> Result<(Replay<R>, Header), Problem> {
         let (reader, header) = Reader::open(input)?;
         let replay = Replay {
@@ -95,7 +95,7 @@ impl<R: BufRead> Replay<R> {
         Ok((replay, header))
     }
 
-    /// The next event, if there is one.
+    /// Handles the next event, if any.
     pub fn step(&mut self) -> Result<Option<Step>, Problem> {
         if self.has_panicked {
             return Ok(None);
@@ -129,7 +129,7 @@ impl<R: BufRead> Replay<R> {
         Ok(Some(step))
     }
 
-    /// Where the line is that was read, and its text.
+    /// Notes the line after the step.
     fn note_pending(&mut self) {
         if let Some(pending) = &mut self.pending {
             pending.number = self.reader.number();
@@ -142,7 +142,7 @@ impl<R: BufRead> Replay<R> {
         self.reader.is_torn()
     }
 
-    /// What is different in a step, if anything is. To be asked of each step in turn.
+    /// Compares a step with the recording. Call it for each step in turn.
     pub fn difference(&mut self, step: &Step) -> Option<Difference> {
         let Step { line, event, effects, recorded, is_cut } = step;
         self.note(*line, event);
@@ -162,7 +162,7 @@ impl<R: BufRead> Replay<R> {
         Some(self.found(*line, Some(missing.clone()), None))
     }
 
-    /// What is different from the effects in another file, if anything is. To be asked of each step in turn.
+    /// Compares a step with the effects in another file. Call it for each step in turn.
     pub fn difference_from<E: BufRead>(
         &mut self,
         step: &Step,
@@ -180,7 +180,7 @@ impl<R: BufRead> Replay<R> {
         Ok(None)
     }
 
-    /// What another file expects beyond the last event.
+    /// The effects in another file after the last event.
     pub fn left_over<E: BufRead>(&self, expected: &mut Reader<E>) -> Result<Option<Difference>, Problem> {
         if !expected.next_effect()? {
             return Ok(None);
@@ -209,12 +209,12 @@ impl<R: BufRead> Replay<R> {
     fn handle(&mut self, now: Instant, at: Duration, input: Input) -> Vec<Vec<u8>> {
         let mut effects = Effects::new();
         if let Input::Event(event) = &input {
-            // It remembers what is asked.
+            // The encoder notes the requests.
             self.encoder.event(at, event);
         }
         let proxy = &mut self.proxy;
         let out = &mut effects;
-        // A core that has panicked is not called again.
+        // A panicked core is not called again.
         let called = catch_unwind(AssertUnwindSafe(|| match input {
             Input::Event(event) => proxy.handle(now, event, out),
             Input::Timeout => proxy.handle_timeout(now, out),
@@ -231,7 +231,7 @@ impl<R: BufRead> Replay<R> {
     }
 }
 
-/// The first difference in a recording, if there is one.
+/// Finds the first difference in a recording.
 pub fn first_difference(recording: &[u8], now: Instant) -> Result<Option<Difference>, Problem> {
     let (mut replay, _) = Replay::new(recording, now)?;
     while let Some(step) = replay.step()? {
@@ -243,7 +243,7 @@ pub fn first_difference(recording: &[u8], now: Instant) -> Result<Option<Differe
     Ok(None)
 }
 
-/// The recording with the effects that this core answers with.
+/// Replaces the effects in a recording by those of this core.
 pub fn renewed(recording: &[u8], now: Instant) -> Result<Vec<u8>, Problem> {
     let (mut replay, _) = Replay::new(recording, now)?;
     let mut out = recording.split_inclusive(|it| *it == b'\n').next().unwrap_or_default().to_vec();

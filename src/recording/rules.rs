@@ -1,42 +1,41 @@
-//! What may be read in a recording: by the name of a value, its message, and its shape.
+//! Decides which strings of a recording stay readable: by name, message, and shape.
 //!
-//! A text stays only if something says so: its name, or that it looks like a word of a protocol and not like one
-//! of a person.
+//! A string stays only for a reason: its name, or because it looks like a word of a protocol and not of a person.
 
 use crate::util::redact::is_name;
 
-/// What becomes of the strings of a value.
+/// How to treat the strings of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Each is judged by its own name.
+    /// By their own names.
     ByName,
-    /// They stay, without secrets.
+    /// Keep, without secrets.
     Keep,
-    /// They are masked, but for the names of files and the like.
+    /// Mask, except names of files and the like.
     Mask,
     /// They are secrets.
     Secret,
-    /// They are taken for secrets here, as `headers` are: what says `application/json` is none elsewhere.
+    /// Treat as secrets here only, as below `headers`: `application/json` is not a secret elsewhere.
     Setting,
 }
 
-/// Where a value is.
+/// The place of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
-    /// Method of the message, or of the request that it answers.
+    /// The method of the message, or of the answered request.
     pub(super) method: &'a str,
     pub(super) is_answer: bool,
-    /// How many members lead to it: 1 for `params`, `result` and `error`.
+    /// The number of members that lead to it: 1 for `params`, `result` and `error`.
     pub(super) depth: usize,
     /// `params`, `result` or `error`.
     pub(super) part: &'a str,
-    /// The object it is in is something in a document.
+    /// Whether its object is a symbol of a document.
     pub(super) is_symbol: bool,
-    /// It is in an error in which nobody quotes a document.
+    /// Whether it is in an error that quotes no document.
     pub(super) quotes_nothing: bool,
 }
 
-/// Names of values that people have written, or that quote them.
+/// Names of values that people write, or that quote people.
 const TEXTS: &[&str] = &[
     "body",
     "code",
@@ -75,13 +74,13 @@ const TEXTS: &[&str] = &[
     "word",
 ];
 
-/// Likewise, of all names that end so.
+/// Endings of such names.
 const TEXT_ENDINGS: &[&str] = &["description", "message", "prompt", "text", "title"];
 
-/// Likewise, of what is said of a goal.
+/// Such names in messages about a goal.
 const OF_GOALS: &[&str] = &["fallback", "goal", "problems", "reason", "result"];
 
-/// Names of values that stay, whatever they look like.
+/// Names of values that stay.
 const KEPT: &[&str] = &[
     "agentpurpose",
     "category",
@@ -107,10 +106,10 @@ const KEPT: &[&str] = &[
     "version",
 ];
 
-/// Likewise, of all names that end so. As written: `paid` is no id.
+/// Endings of such names. Case matters: `paid` is not an id.
 const KEPT_ENDINGS: &[&str] = &["Id", "Ids", "Uri", "Path", "Paths", "Directory", "_id", "Version"];
 
-/// Of what was masked as a whole these stay: which file, which tool.
+/// Names of files and tools, which stay within a masked value.
 const FILES: &[&str] = &[
     "filepath",
     "path",
@@ -123,16 +122,16 @@ const FILES: &[&str] = &[
     "subagent_type",
 ];
 
-/// Names whose strings are secrets, however deep, beside those of which [`is_name`] knows.
+/// Names of secrets at any depth, in addition to those of [`is_name`].
 const SECRETS: &[&str] = &["devicecode", "device_code", "secrets", "usercode", "user_code"];
 
-/// Names whose strings may be, however deep.
+/// Names of possible secrets at any depth.
 const SETTINGS: &[&str] = &["env", "headers"];
 
 /// Parts of the configuration whose members people name as they like.
 pub(super) const CHOSEN: &[&str] = &["agents", "groups", "models", "servers"];
 
-/// Whether strings of this name are taken for secrets wherever it stands, and all below it.
+/// Whether strings of this name, and all below it, are secrets at any place.
 pub fn is_secret_name(name: &str) -> bool {
     is_secret(name) || is_one_of(name, SETTINGS)
 }
@@ -145,10 +144,10 @@ fn is_one_of(name: &str, list: &[&str]) -> bool {
     list.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
-/// Names of tokens that are no secrets, but name what is under way.
+/// Names of tokens that identify progress and are not secret.
 const PROGRESS_TOKENS: &[&str] = &["workdonetoken", "partialresulttoken", "progresstoken"];
 
-/// Messages whose `message` is what the server says of itself to the user.
+/// Messages in which `message` is a text of the server about itself.
 const SPOKEN: &[&str] = &[
     "didChangeStatus",
     "didChangeStatus/v2",
@@ -157,7 +156,7 @@ const SPOKEN: &[&str] = &[
     "window/showMessageRequest",
 ];
 
-/// How requests begin that are about what stands in documents.
+/// Beginnings of methods about the content of documents.
 const DOCUMENTS: &[&str] = &[
     "callHierarchy/",
     "codeAction/",
@@ -171,7 +170,7 @@ const DOCUMENTS: &[&str] = &[
     "workspaceSymbol/",
 ];
 
-/// Messages without a word of the user's.
+/// Messages without a text of the user.
 const KEPT_MESSAGES: &[&str] = &[
     "client/registerCapability",
     "client/unregisterCapability",
@@ -199,7 +198,7 @@ pub(super) fn of_member(outer: Rule, name: &str, place: &Place<'_>) -> Rule {
         Rule::Secret | Rule::Setting => outer,
         Rule::ByName if is_kept_message(place) => Rule::Keep,
         Rule::ByName if lower == "capabilities" => Rule::Keep,
-        // In progress it is what a goal has come to.
+        // In progress, `lspool` describes a goal.
         Rule::ByName if lower == "lspool" && place.method != "$/progress" => Rule::Keep,
         Rule::ByName if is_spoken(&lower, place) => Rule::Keep,
         Rule::ByName if lower == "input" || lower == "arguments" || is_opaque(&lower, place) => Rule::Mask,
@@ -225,7 +224,7 @@ pub(super) fn of_string(rule: Rule, name: &str, text: &str, place: &Place<'_>) -
     if is_kept || is_word(text) { Rule::Keep } else { Rule::Mask }
 }
 
-/// Whether it looks like what programs say to one another: a name, a number, a path.
+/// Whether a text looks like a name, a number, or a path.
 fn is_word(text: &str) -> bool {
     text.len() <= 512 && text.bytes().all(|it| it.is_ascii_graphic())
 }
@@ -236,7 +235,7 @@ fn is_progress(lower: &str, place: &Place<'_>) -> bool {
         && (place.method == "$/progress" || place.method.contains("rogress/"))
 }
 
-/// What is said of a goal that is worked on.
+/// Whether a value describes a goal.
 fn is_of_goal(place: &Place<'_>) -> bool {
     place.method == "$/progress" || place.method.starts_with("lspool/orchestrat")
 }
@@ -248,13 +247,13 @@ fn is_kept_message(place: &Place<'_>) -> bool {
 }
 
 fn is_spoken(lower: &str, place: &Place<'_>) -> bool {
-    // What a server says of a document may quote it.
+    // A text of a server about a document may quote it.
     let may_quote = !place.quotes_nothing && DOCUMENTS.iter().any(|it| place.method.starts_with(it));
     let is_error = place.part == "error" && place.depth == 2 && lower == "message" && !may_quote;
     is_error || SPOKEN.contains(&place.method) && (lower == "message" || lower == "title")
 }
 
-/// `data` of a completion and the like: what the server wants to be told again.
+/// Whether a value is opaque, such as `data` of a completion.
 fn is_opaque(lower: &str, place: &Place<'_>) -> bool {
     lower == "data" && matches!(place.part, "params" | "result")
 }

@@ -1,9 +1,8 @@
-//! Reads what was recorded, line by line, into one form.
+//! Reads recordings and transcripts, line by line, into one form.
 //!
-//! Two kinds of files are understood: what lspool records itself (`docs/fixtures.md` says what its lines are), and
-//! transcripts, in which each line is a message: `{"t": ms, "dir": "c2s"|"s2c", "msg": {…}, "proc"?: "name"}`. No more than
-//! one line is held. A last line that was torn, as by a kill, is left out and noted; anything else that does not
-//! belong there is an error that names its line.
+//! Reads recordings of lspool (`docs/fixtures.md`), and transcripts, in which each line is a message:
+//! `{"t": ms, "dir": "c2s"|"s2c", "msg": {…}, "proc"?: "name"}`. Keeps one line in memory. Leaves out an incomplete
+//! last line, as after a kill, and notes it. Any other error names its line.
 
 mod dialogue;
 
@@ -24,51 +23,52 @@ pub use dialogue::{Dialogue, NoDialogue, dialogue};
 
 /// The editor's side of a recording of lspool.
 pub const EDITOR: &str = "editor";
-/// In the place of a process: every one.
+/// Instead of a process: all processes.
 pub const EVERY: &str = "*";
 
-/// Who says a message.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The editor, or whoever is in its place.
+    /// The editor, or another client.
     Client,
-    /// The language server, or lspool in its place.
+    /// The language server, or lspool instead of it.
     Server,
 }
 
-/// One thing that was recorded.
+/// A recorded entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// On which line it stands.
+    /// Its line.
     pub line: usize,
-    /// When it was, from the beginning.
+    /// The time since the beginning.
     pub at: Duration,
-    /// With whom: [`EDITOR`] or a process such as `0.1` in a recording of lspool; the `proc` of a transcript, or nothing.
+    /// The peer: [`EDITOR`] or a process such as `0.1` in a recording of lspool; the `proc` of a transcript, or
+    /// nothing.
     pub process: Arc<str>,
-    /// What.
+    /// The content.
     pub what: What,
 }
 
-/// What was recorded.
+/// The content of an entry.
 #[derive(Clone, Debug)]
 pub enum What {
     /// A message.
     Said(Side, Frame),
-    /// Something that is no message, or is one whose parameters, result or error are no JSON.
+    /// Not a message, or a message whose parameters, result or error are invalid JSON.
     Unreadable {
-        /// Who said it.
+        /// The sender.
         side: Side,
         /// Its id, as JSON, if it may be a request.
         id: Option<String>,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
-    /// Anything else that lspool was told or did: its kind, and what there is to say of it.
+    /// Another event or effect: its kind and its data.
     Happened(Kind, Value),
 }
 
-/// A part of a message; `null` if it is not there, or no JSON. Half a character, as where a server cuts what a model
-/// says, is a replacement character.
+/// Parses a part of a message; `null` if it is missing or invalid. Half a character, as where a server cuts the text
+/// of a model, becomes a replacement character.
 pub fn parsed(raw: Option<&[u8]>) -> Value {
     let Some(raw) = raw else { return Value::Null };
     serde_json::from_slice(raw).unwrap_or_else(|_| {
@@ -107,20 +107,20 @@ struct Said<'a> {
     msg: &'a RawValue,
 }
 
-/// Of the adoption of a process.
+/// The adoption of a process.
 #[derive(Deserialize)]
 struct OfSpare {
     spare: ProcessName,
 }
 
-/// Of what happens to a process.
+/// An event of a process.
 #[derive(Deserialize)]
 struct OfProcess {
     process: ProcessName,
 }
 
 impl<R: BufRead> Source<R> {
-    /// Reads from its beginning on.
+    /// Reads from the beginning.
     pub fn new(input: R) -> Source<R> {
         Source {
             lines: Reader::new(input),
@@ -132,19 +132,19 @@ impl<R: BufRead> Source<R> {
         }
     }
 
-    /// Whether it is one of lspool's own. Known once something was read.
+    /// Whether it is a recording of lspool. Known once something was read.
     pub fn is_of_lspool(&self) -> bool {
         self.form == Form::Lspool
     }
 
-    /// Whether letters of texts were replaced by `x` when it was recorded.
+    /// Whether the texts are masked.
     pub fn is_masked(&self) -> bool {
         self.is_masked
     }
 
-    /// What a user should know of the file although it can be used.
+    /// A note for the user about a usable file.
     pub fn note(&self) -> Option<String> {
-        self.torn.map(|line| format!("line {line}, the last one, was torn and is left out"))
+        self.torn.map(|line| format!("line {line}, the last one, is incomplete; lspool ignored it"))
     }
 
     fn read(&mut self) -> Result<Option<Entry>, Problem> {
@@ -209,7 +209,7 @@ impl<R: BufRead> Source<R> {
         let line = self.lines.line()?;
         let (process, is_client) = match line.peer {
             Some(PeerName::Client { client: 0 }) => (EDITOR.to_owned(), true),
-            // Who controls lspool takes no part in the session.
+            // Control clients are not part of the session.
             Some(PeerName::Client { .. }) => return Ok(None),
             Some(PeerName::Process(process)) => (called(process), false),
             None => {
@@ -242,7 +242,7 @@ impl<R: BufRead> Source<R> {
 
 fn what_is_said(side: Side, message: &str) -> Result<What, String> {
     let frame = Frame::parse(Bytes::copy_from_slice(message.as_bytes()));
-    frame.map(|it| What::Said(side, it)).map_err(|it| format!("`msg` is no message: {it}"))
+    frame.map(|it| What::Said(side, it)).map_err(|it| format!("`msg` is not a message: {it}"))
 }
 
 fn without_json(side: Side, message: &str) -> What {
@@ -252,7 +252,7 @@ fn without_json(side: Side, message: &str) -> What {
         side,
         id: id.filter(|_| method.is_some()).map(ToOwned::to_owned),
         reason: method
-            .map_or_else(|| "no JSON".to_owned(), |it| format!("no JSON in {}", it.trim_matches('"'))),
+            .map_or_else(|| "no JSON".to_owned(), |it| format!("invalid JSON in {}", it.trim_matches('"'))),
     }
 }
 

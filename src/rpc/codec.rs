@@ -1,15 +1,16 @@
 //! The framing of LSP: `Content-Length` headers in and out. Does not look into bodies.
 //!
-//! Reading forgives what can be forgiven, for a language server that prints a line to stdout is worth keeping:
+//! Reading is tolerant, because a language server that prints a line to stdout should keep working:
 //!
 //! - Header names in any case, white space around the colon, other headers before and after, bare `\n` line ends.
-//! - A line that is no header is skipped and reported. `Content-Length: N` at the *end* of such a line counts:
-//!   after a body that was longer than announced, or a `print` without newline, the next header is glued to it.
-//! - Of several lengths in one header block the last counts: it is the one of a header that interrupted another.
-//! - A header block without a length is skipped and reported, an empty body too.
+//! - A line that is not a header is skipped and reported. `Content-Length: N` at the *end* of such a line counts:
+//!   after a body that was longer than its header said, or a `print` without newline, the next header follows on the
+//!   same line.
+//! - Of several lengths in one header block the last counts: its header interrupted another one.
+//! - A header block without a length is skipped and reported. So is an empty body.
 //!
-//! It gives up on a length over the limit (before anything is allocated for it), on [`JUNK_LIMIT`] bytes without a
-//! message, and on an end in the middle of a message. What comes out does not depend on how the bytes were cut.
+//! Reading fails on a length over the limit (before it allocates memory), on [`JUNK_LIMIT`] bytes without a message,
+//! and on an end in the middle of a message. The result does not depend on how the bytes were cut.
 
 use std::{fmt::Write as _, io};
 
@@ -18,22 +19,22 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use super::frame::Frame;
 
-/// How many bytes may come in a row without a message among them.
+/// How many bytes without a message are accepted in a row.
 const JUNK_LIMIT: usize = 64 * 1024;
 
-/// From so many bytes on, the rest of a message is read for itself. What would be read of the next one as well would have
-/// to be moved when room is made for that.
+/// From this size on, the rest of a message is read separately. A part of the next message would have to be moved
+/// when the buffer grows.
 pub(crate) const LARGE: usize = 32 * 1024;
 
-/// How much is reserved for a body before its bytes come.
+/// How much to reserve for a body before its bytes come.
 const RESERVE: usize = 1024 * 1024;
 
 const LENGTH: &[u8] = b"content-length";
 
-/// More than this many digits are no length that anybody has.
+/// A number with more digits is not a length.
 const DIGITS: usize = 15;
 
-/// What was read.
+/// A read item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// The body of a message, unchecked. Never empty.
@@ -42,28 +43,24 @@ pub enum Incoming {
     Junk(String),
 }
 
-/// Why a stream cannot be read any further.
+/// Why a stream cannot be read further.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// An absurd length, or a limit that is too low.
-    #[error(
-        "a message of {len} bytes is announced, but at most {max} are read: the sender is broken, or the limit must be raised"
-    )]
+    /// The message is too long, or the limit too low.
+    #[error("a message has {len} bytes, more than the limit of {max}: raise the limit, or fix the sender")]
     TooLong {
-        /// What the header says; `u64::MAX` if it does not fit.
+        /// The length in the header; `u64::MAX` if it does not fit.
         len: u64,
         /// The limit.
         max: usize,
     },
-    /// Whoever sends does not speak the protocol, or not on this stream.
-    #[error(
-        "64 KiB came without a message among them: whoever writes there must write nothing but LSP messages"
-    )]
+    /// The sender does not speak the protocol on this stream.
+    #[error("64 KiB contain no message: the sender must write only LSP messages")]
     Junk,
-    /// The stream ended inside of a message.
+    /// The stream ended within a message.
     #[error("the stream ended in the middle of a message: the sender stopped or crashed while it wrote")]
     Truncated,
-    /// The operating system's word.
+    /// An error of the operating system.
     #[error("cannot read or write the stream: {0}")]
     Io(#[from] io::Error),
 }
@@ -83,7 +80,7 @@ enum State {
         /// The bytes before this offset hold no line end.
         searched: usize,
         length: Option<usize>,
-        /// Headers of the block that are no length.
+        /// Other headers of the block.
         others: String,
     },
     Body {
@@ -96,7 +93,7 @@ impl State {
 }
 
 impl Codec {
-    /// The longest body that is accepted where nothing else is said: 256 MiB.
+    /// The default limit of a body: 256 MiB.
     pub const DEFAULT_MAX: usize = 256 * 1024 * 1024;
 
     /// A codec that accepts bodies of up to `max_len` bytes.
@@ -126,7 +123,7 @@ impl Codec {
         Ok(Some(line))
     }
 
-    /// Acts on one line; gives back what is to be reported.
+    /// Handles one line; returns text to report.
     fn header(&mut self, line: &[u8]) -> Result<Option<String>, FrameError> {
         let State::Header { length, others, .. } = &mut self.state else { return Ok(None) };
         if line.is_empty() {
@@ -159,7 +156,7 @@ impl Codec {
         }
     }
 
-    /// A header block as nearly everybody writes it: how long it is, and the length that it gives.
+    /// The size and the length of a header block in its usual form.
     fn plain_header(&self, src: &[u8]) -> Option<(usize, usize)> {
         let State::Header { searched: 0, length: None, others } = &self.state else { return None };
         if !others.is_empty() || self.junk > 0 {
@@ -175,7 +172,7 @@ impl Codec {
         (is_whole && (1..=self.max_len).contains(&length)).then(|| (src.len() - digits.len() + n + 4, length))
     }
 
-    /// How many bytes the body that has begun in `src` still lacks.
+    /// How many bytes of the current body are missing in `src`.
     pub fn missing(&self, src: &BytesMut) -> usize {
         match self.state {
             State::Body { length } => length.saturating_sub(src.len()),
@@ -189,7 +186,7 @@ impl Codec {
             self.junk = 0;
             return Some(src.split_to(length).freeze());
         }
-        // Memory follows the bytes that come, not those that are announced.
+        // Memory follows the received bytes, not the announced ones.
         let wanted = length.min(RESERVE.max(src.len().saturating_mul(2)));
         if length - src.len() >= LARGE && src.capacity() < wanted {
             src.reserve(wanted - src.len());
@@ -208,7 +205,7 @@ impl Decoder for Codec {
                 return Ok(self.body(src, length).map(Incoming::Body));
             }
             if let Some((header, length)) = self.plain_header(src) {
-                // All of it is there, as nearly always: the next message begins as this one did.
+                // The body is complete, as usual: the next message begins like this one.
                 if src.len() - header >= length {
                     let mut message = src.split_to(header + length).freeze();
                     message.advance(header);
@@ -267,13 +264,13 @@ impl Encoder<Frame> for Codec {
     }
 }
 
-/// What a line of a header block is.
+/// The kind of a line in a header block.
 enum Line<'a> {
-    /// A length, and what stands before it and does not belong there.
+    /// A length, and text before it that does not belong to the header.
     Length { before: &'a [u8], value: u64 },
     /// Another header.
     Other,
-    /// No header.
+    /// Not a header.
     Junk,
 }
 
@@ -289,7 +286,7 @@ impl Line<'_> {
     }
 }
 
-/// The length that ends a line, and where its name begins.
+/// The length at the end of a line, and the start of its name.
 fn length(line: &[u8]) -> Option<(usize, u64)> {
     let colon = memchr::memrchr(b':', line)?;
     let digits = line[colon + 1..].trim_ascii();

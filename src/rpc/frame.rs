@@ -1,6 +1,6 @@
-//! One message: its bytes as they came, where its members are, and perhaps another id.
+//! One message: its bytes, the spans of its members, and perhaps another id.
 //!
-//! A frame never changes a byte it was not asked to change. It does not look into `params`, `result` or `error`.
+//! A frame changes no byte without a request, and does not look into `params`, `result` or `error`.
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -16,39 +16,39 @@ mod id;
 pub use id::RawId;
 pub(crate) use id::decimal;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Has a method and an id, and wants an answer.
+    /// A method with an id, which needs an answer.
     Request,
-    /// Has a method only.
+    /// A method without an id.
     Notification,
-    /// Has an id, and a result or an error.
+    /// An id with a result or an error.
     Response,
 }
 
-/// Why a request fails, as a number that JSON-RPC or LSP gives a meaning.
+/// An error code of JSON-RPC or LSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// The body is no JSON.
+    /// The body is not JSON.
     ParseError,
-    /// The body is no request.
+    /// The body is not a request.
     InvalidRequest,
-    /// Nobody knows the method.
+    /// The method is unknown.
     MethodNotFound,
-    /// The parameters are not those of the method.
+    /// The parameters do not fit the method.
     InvalidParams,
-    /// Whoever answers is at fault.
+    /// The receiver has an internal error.
     InternalError,
     /// `initialize` has not been answered yet.
     ServerNotInitialized,
-    /// The request was fine and failed.
+    /// The request was valid and failed.
     RequestFailed,
-    /// The server gave up, the client did not ask it to.
+    /// The server cancelled the request.
     ServerCancelled,
     /// The answer would be outdated.
     ContentModified,
-    /// The client asked for it.
+    /// The client cancelled the request.
     RequestCancelled,
 }
 
@@ -72,29 +72,30 @@ impl ErrorCode {
 
 /// A JSON-RPC message. Cheap to clone: the body is shared.
 ///
-/// The body may share its buffer with messages that came with it, so who keeps a part for long copies it.
+/// The body may share its buffer with other messages. Copy a part that is kept for long.
 #[derive(Clone)]
 pub struct Frame {
-    /// Behind a pointer, for frames are moved and queued a lot.
+    /// In an `Arc`, because frames are moved and queued often.
     message: Arc<Message>,
-    /// Sent instead of the id in the body.
+    /// The id to send instead of the one in the body.
     id: Option<RawId>,
 }
 
 struct Message {
-    /// JSON, but for bytes in strings that may be no UTF-8: those are for their reader.
+    /// JSON, except that strings may contain bytes that are not UTF-8.
     body: Bytes,
     envelope: Envelope,
     kind: Kind,
-    /// The method, if the body writes it with escapes.
+    /// The decoded method, if the body writes it with escapes.
     decoded: Option<Box<str>>,
 }
 
 impl Frame {
-    /// Checks the envelope of a body and says what the message is.
+    /// Checks the envelope of a body and finds the kind of the message.
     ///
-    /// Reads what other implementations send and accept: a notification with the id `null`, an answer with the method
-    /// `null`, with both members of which one is `null`, or without a result, which is `null`.
+    /// Accepts messages of other implementations: a notification with the id `null`, an answer with the method
+    /// `null`, an answer with both members of which one is `null`, and an answer without a result, which counts as
+    /// `null`.
     pub fn parse(body: Bytes) -> Result<Frame, Malformed> {
         let mut envelope = scan_bytes(&body)?;
         let Envelope { id, method, params, result: _, error: _, escaped_method } = envelope;
@@ -114,7 +115,7 @@ impl Frame {
         };
         let has_outcome = !envelope.result.is_absent() || !envelope.error.is_absent();
         let is_incomplete = kind == Kind::Response && !has_outcome;
-        // It may as well be a request that has lost its method.
+        // It may be a request without its method.
         if is_incomplete && !params.is_absent() && !is_null(params) {
             let at = id.range().start;
             return Err(Malformed { at, what: "neither method, result nor error beside the id" });
@@ -128,8 +129,8 @@ impl Frame {
         Frame { message: Arc::new(message), id: None }
     }
 
-    /// The id in a body that [`Frame::parse`] refused, if it can be read anyway, and whether the body seems to be
-    /// a request. Only what precedes the first wrong byte of the top level is trusted.
+    /// The id in a body that [`Frame::parse`] refused, if it is readable, and whether the body looks like a request.
+    /// Trusts only the text before the first wrong byte of the top level.
     pub fn salvage_id(body: &[u8]) -> Option<(RawId, bool)> {
         let mut object = Object::open(body).ok()?;
         let mut found = None;
@@ -146,7 +147,7 @@ impl Frame {
         Some((found?, is_request))
     }
 
-    /// What the message is.
+    /// The kind of the message.
     pub fn kind(&self) -> Kind {
         self.message.kind
     }
@@ -158,11 +159,11 @@ impl Frame {
             return decoded.as_deref();
         }
         let Range { start, end } = envelope.method.range();
-        // It was checked when the message was read.
+        // Parsing has checked it.
         if start < end { std::str::from_utf8(&body[start + 1..end - 1]).ok() } else { None }
     }
 
-    /// The id of a request or answer, as it will be sent.
+    /// The id of a request or answer, as sent.
     pub fn id(&self) -> Option<RawId> {
         match &self.id {
             Some(id) => Some(id.clone()),
@@ -185,7 +186,7 @@ impl Frame {
         self.raw(|it| it.error)
     }
 
-    /// The body as it came, with the id it came with.
+    /// The received body with its own id.
     pub fn body(&self) -> &Bytes {
         &self.message.body
     }
@@ -195,8 +196,7 @@ impl Frame {
         if span.is_absent() { None } else { self.message.body.get(span.range()) }
     }
 
-    /// The same message, for whoever may have it for long: it keeps no other alive. A large one has its buffer nearly for
-    /// itself, and stays as it is.
+    /// The same message in its own buffer, for keeping it long. A large message nearly fills its buffer, and stays.
     #[must_use]
     pub fn unshared(&self) -> Frame {
         const LARGE: usize = 64 * 1024;
@@ -247,7 +247,7 @@ impl Frame {
         [&body[..start], id, &body[end..]]
     }
 
-    /// The body as sent. Not copied if the id is still its own.
+    /// The body as sent. Not copied if the id is its own.
     pub fn to_bytes(&self) -> Bytes {
         if self.id.is_none() { self.body().clone() } else { self.parts().concat().into() }
     }
@@ -256,7 +256,7 @@ impl Frame {
         let Message { body, envelope, kind, decoded } = &*self.message;
         let mut envelope = *envelope;
         let old = *span(&mut envelope);
-        // A new member goes behind the one that each message of its kind has.
+        // A new member follows a member that each message of its kind has.
         let anchor = if envelope.method.is_absent() { envelope.id } else { envelope.method }.range().end;
         let (cut, label) = if old.is_absent() {
             (anchor..anchor, [b",", &*quoted(key), b":"].concat())
@@ -272,7 +272,7 @@ impl Frame {
     }
 }
 
-/// Messages of our own. Raw values are trusted to be valid JSON.
+/// Messages of lspool. Raw values must be valid JSON.
 #[expect(clippy::needless_pass_by_value, reason = "an id is handed over with the message it is for")]
 impl Frame {
     /// A request.
@@ -290,7 +290,7 @@ impl Frame {
         Builder::new(Kind::Response).id(&id).result(result).build()
     }
 
-    /// An answer that says why there is none.
+    /// An error answer.
     pub fn error(id: RawId, code: ErrorCode, message: &str, data: Option<&[u8]>) -> Frame {
         let mut error = format!("{{\"code\":{},\"message\":", code.code()).into_bytes();
         error.extend_from_slice(&quoted(message));
@@ -316,12 +316,12 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// The method, which is written with escapes.
+/// Decodes the method, if it has escapes.
 fn decoded(body: &[u8], method: Span) -> Option<Box<str>> {
     decode(body.get(method.range())?).map(|it| it.into_owned().into())
 }
 
-/// Writes a body and notes where its members are.
+/// Writes a body and notes the spans of its members.
 struct Builder {
     kind: Kind,
     body: Vec<u8>,

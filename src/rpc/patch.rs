@@ -1,15 +1,14 @@
-//! Byte-preserving edits of one JSON object: what is not named stays as it is, white space and order included.
+//! Byte-preserving edits of one JSON object: all other members stay, with white space and order.
 //!
-//! For bodies that are passed on with a member or two changed. It does not check the values it is given.
+//! For bodies that pass with a changed member or two. It does not check the new values.
 
 use std::ops::Range;
 
 use super::scan::{Entry, Object};
 
-/// An object under edit. Edits take effect one after the other.
+/// An object to edit. Edits take effect one after the other.
 ///
-/// What is no object (or is one that cannot be read to its end) is never changed: [`finish`](Patch::finish)
-/// gives it back.
+/// A value that is not an object, or is invalid, never changes: [`finish`](Patch::finish) returns it.
 ///
 /// ```
 /// # use lspool::rpc::Patch;
@@ -22,12 +21,12 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Starts to edit a copy of `object`.
+    /// Starts editing a copy of `object`.
     pub fn of(object: &[u8]) -> Patch {
         Patch { text: object.to_vec() }
     }
 
-    /// Replaces the value of a member (of each, if there are duplicates), or adds it as the first one.
+    /// Replaces the value of a member (of each duplicate), or adds it as the first member.
     pub fn set(&mut self, key: &str, raw: &[u8]) -> &mut Patch {
         if let Some(members) = Members::of(&self.text) {
             self.text = members.with(&self.text, key, raw);
@@ -35,7 +34,7 @@ impl Patch {
         self
     }
 
-    /// Removes a member and one comma beside it; all of them, if there are duplicates.
+    /// Removes a member and one comma beside it; all duplicates too.
     pub fn remove(&mut self, key: &str) -> &mut Patch {
         while let Some(range) = Members::of(&self.text).and_then(|it| it.removal(&self.text, key)) {
             self.text.drain(range);
@@ -43,8 +42,8 @@ impl Patch {
         self
     }
 
-    /// As [`set`](Patch::set), for a member of nested objects. What is missing on the way is created, what is
-    /// no object on the way is replaced by one.
+    /// Like [`set`](Patch::set), for a member of nested objects. Creates missing objects on the way, and replaces
+    /// other values by objects.
     pub fn set_path(&mut self, keys: &[&str], raw: &[u8]) -> &mut Patch {
         match keys {
             [] => self,
@@ -57,7 +56,7 @@ impl Patch {
         }
     }
 
-    /// As [`remove`](Patch::remove), for a member of nested objects.
+    /// Like [`remove`](Patch::remove), for a member of nested objects.
     pub fn remove_path(&mut self, keys: &[&str]) -> &mut Patch {
         match keys {
             [] => self,
@@ -70,12 +69,12 @@ impl Patch {
         }
     }
 
-    /// The edited text. The patch is empty afterwards.
+    /// Takes the edited text. The patch is empty afterwards.
     pub fn finish(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.text)
     }
 
-    /// The value of the last member of that name, if it is an object that can be edited.
+    /// The value of the last member of that name, if it is a valid object.
     fn object(&self, key: &str) -> Option<Vec<u8>> {
         let value = super::member(&self.text, key)?;
         let value = &self.text[value];
@@ -83,9 +82,9 @@ impl Patch {
     }
 }
 
-/// The members of an object that was read to its end.
+/// The members of a valid object.
 struct Members {
-    /// Just behind the opening brace.
+    /// The offset after the opening brace.
     start: usize,
     entries: Vec<Entry>,
 }
@@ -123,7 +122,7 @@ impl Members {
         out
     }
 
-    /// What to cut to be rid of the last member of that name.
+    /// The span to cut to remove the last member of that name.
     fn removal(&self, text: &[u8], key: &str) -> Option<Range<usize>> {
         let n = self.entries.iter().rposition(|it| it.key.is(text, key))?;
         let entry = &self.entries[n];

@@ -1,12 +1,12 @@
 //! Finds values in JSON text without parsing it: spans of members, of elements, and of a message's envelope.
 //!
-//! The level that is asked about is read exactly; what is nested below it is only skipped, 64 bytes at a time,
-//! so a wrong bracket inside a body goes unnoticed: a body is its reader's business. Nothing here allocates
-//! (but for keys written with escapes), recurses or panics, whatever the bytes are.
+//! Reads one level exactly, and skips nested values 64 bytes at a time. So it overlooks a wrong bracket within a body,
+//! which is for the reader of the body to find. For any bytes, nothing here allocates (except for keys with escapes),
+//! recurses or panics.
 //!
-//! How a container is skipped: each block becomes four 64-bit masks (quotes, backslashes, opening and closing
-//! brackets). Runs of backslashes tell which quotes are escaped, a prefix xor over the others tells what is
-//! inside of strings, and the brackets that remain move the depth.
+//! Skipping a container: each block becomes four 64-bit masks (quotes, backslashes, opening and closing brackets). Runs
+//! of backslashes show which quotes are escaped, a prefix xor over the other quotes shows the insides of strings, and
+//! the remaining brackets move the depth.
 
 mod block;
 mod envelope;
@@ -18,27 +18,27 @@ use self::block::Block;
 pub use self::envelope::{Envelope, Span};
 pub(crate) use self::loose::LooseText;
 
-/// Why some bytes are no JSON-RPC message.
+/// Why bytes are not a JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
 pub struct Malformed {
-    /// Offset of the offending byte.
+    /// The offset of the wrong byte.
     pub at: usize,
-    /// What is wrong with it.
+    /// The error.
     pub what: &'static str,
 }
 
 /// Reads the top level of a message.
 ///
-/// A member of the envelope that is there twice is malformed, for two readers could disagree about it.
+/// A duplicate member of the envelope is malformed, because two readers could disagree about it.
 pub fn scan(body: &str) -> Result<Envelope, Malformed> {
     scan_bytes(body.as_bytes())
 }
 
-/// The same, for a body in which strings may hold bytes that are no UTF-8. The id and the method do not.
+/// Like [`scan`], for a body whose strings may contain bytes that are not UTF-8. Its id and method must be UTF-8.
 pub(super) fn scan_bytes(body: &[u8]) -> Result<Envelope, Malformed> {
     if u32::try_from(body.len()).is_err() {
-        return Err(Malformed { at: body.len(), what: "end of a message of more than 4 GiB" });
+        return Err(Malformed { at: body.len(), what: "message of more than 4 GiB" });
     }
     match usual(body) {
         Some(envelope) => Ok(envelope),
@@ -46,7 +46,7 @@ pub(super) fn scan_bytes(body: &[u8]) -> Result<Envelope, Malformed> {
     }
 }
 
-/// A message that is written as nearly all are: its members in their usual order, without white space or escapes.
+/// Reads a message in its usual form: members in the usual order, without white space or escapes.
 fn usual(body: &[u8]) -> Option<Envelope> {
     let mut cursor = Cursor::of(body);
     let mut envelope = Envelope::default();
@@ -93,14 +93,14 @@ fn unusual(body: &[u8]) -> Result<Envelope, Malformed> {
     if !envelope.id.is_absent() {
         check_id(body, &envelope.id.range())?;
     }
-    // As some write an answer.
+    // Some implementations write an answer so.
     if body[envelope.method.range()] == *b"null" {
         envelope.method = Span::default();
     }
     if !envelope.method.is_absent() {
         let method = envelope.method.range();
         if body[method.start] != b'"' {
-            return Err(Malformed { at: method.start, what: "method that is no string" });
+            return Err(Malformed { at: method.start, what: "method that is not a string" });
         }
         let text = Text::of(body, &method);
         text.check(body)?;
@@ -113,13 +113,13 @@ fn check_id(body: &[u8], id: &Range<usize>) -> Result<(), Malformed> {
     match body[id.start] {
         b'"' => Text::of(body, id).check(body),
         b'-' | b'0'..=b'9' | b'n' => Ok(()),
-        _ => Err(Malformed { at: id.start, what: "id that is neither string, number nor null" }),
+        _ => Err(Malformed { at: id.start, what: "id that is not a string, number, or null" }),
     }
 }
 
-/// The members of an object in order, each with the span of its value in `object`.
+/// The members of an object in order, with the spans of their values in `object`.
 ///
-/// Ends at the first byte that does not belong there, so nothing comes out of what is no object.
+/// Ends at the first wrong byte, so a value that is not an object has no members.
 pub fn members(object: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, Range<usize>)> {
     let mut rest = Object::open(object).ok();
     std::iter::from_fn(move || {
@@ -132,7 +132,7 @@ pub fn members(object: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, Range<usize
     })
 }
 
-/// The value of one member of an object. Of duplicates the last one counts, as in JavaScript.
+/// The value of a member of an object. The last duplicate counts, as in JavaScript.
 pub fn member(object: &[u8], key: &str) -> Option<Range<usize>> {
     let mut rest = Object::open(object).ok()?;
     let mut found = None;
@@ -144,7 +144,7 @@ pub fn member(object: &[u8], key: &str) -> Option<Range<usize>> {
     found
 }
 
-/// The values of several members of an object, each as [`member`] finds it, in one pass.
+/// The values of several members of an object, like [`member`], in one pass.
 pub fn values<'a, const N: usize>(object: &'a [u8], keys: [&str; N]) -> [Option<&'a [u8]>; N] {
     let mut found = [None; N];
     let Ok(mut rest) = Object::open(object) else { return found };
@@ -171,7 +171,7 @@ pub fn text(value: &[u8], keys: &[&str]) -> Option<String> {
 
 /// The elements of an array in order, as spans of `array`.
 ///
-/// Ends at the first byte that does not belong there, so nothing comes out of what is no array.
+/// Ends at the first wrong byte, so a value that is not an array has no elements.
 pub fn elements(array: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut rest = Array::open(array);
     std::iter::from_fn(move || {
@@ -183,11 +183,11 @@ pub fn elements(array: &[u8]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The most messages that a batch may have.
+/// The limit of messages in a batch.
 const LARGEST_BATCH: usize = 10_000;
 
-/// The messages of a batch, which is an array of objects and nothing else, as spans of `body`. `None`: it is no batch, or
-/// a larger one than anybody sends.
+/// The messages of a batch, which is an array of objects, as spans of `body`. `None`: it is not a batch, or too
+/// large.
 pub fn batch(body: &[u8]) -> Option<Vec<Range<usize>>> {
     let mut array = Array::open(body)?;
     let mut messages = Vec::new();
@@ -198,32 +198,32 @@ pub fn batch(body: &[u8]) -> Option<Vec<Range<usize>>> {
         messages.push(message);
     }
     let cursor = &mut array.cursor;
-    cursor.take(b']', "no bracket").ok()?;
+    cursor.take(b']', "expected an array").ok()?;
     cursor.skip_space();
     (cursor.at == body.len() && !messages.is_empty()).then_some(messages)
 }
 
-/// Whether these bytes are one JSON string, number or `null` and nothing else.
+/// Whether the bytes are exactly one JSON string, number or `null`.
 pub(super) fn is_id(raw: &[u8]) -> bool {
     let mut cursor = Cursor::of(raw);
     let whole = cursor.value().is_ok_and(|span| span == (0..raw.len()));
     whole && std::str::from_utf8(raw).is_ok() && check_id(raw, &(0..raw.len())).is_ok()
 }
 
-/// The text of a raw JSON string, quotes included in `raw`.
+/// Decodes a raw JSON string with its quotes.
 pub fn decode(raw: &[u8]) -> Option<Cow<'_, str>> {
     let mut cursor = Cursor::of(raw);
     let text = cursor.string().ok()?;
     if cursor.at == raw.len() { text.decode(raw).ok() } else { None }
 }
 
-/// One member: its key and the span of its value.
+/// A member: its key and the span of its value.
 pub(super) struct Entry {
     pub(super) key: Text,
     pub(super) value: Range<usize>,
 }
 
-/// A JSON string that was found but not read.
+/// The span of a JSON string.
 pub(crate) struct Text {
     /// With the quotes.
     pub(super) span: Range<usize>,
@@ -231,12 +231,12 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// `span` is known to hold a whole string.
+    /// `span` must be a whole string.
     fn of(text: &[u8], span: &Range<usize>) -> Text {
         Text { span: span.clone(), escaped: memchr::memchr(b'\\', &text[span.clone()]).is_some() }
     }
 
-    /// The text itself, unchecked, if it is written without escapes.
+    /// The text, unchecked, if it has no escapes.
     pub(crate) fn plain<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
         (!self.escaped).then(|| &text[self.span.start + 1..self.span.end - 1])
     }
@@ -244,13 +244,13 @@ impl Text {
     pub(crate) fn decode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, str>, Malformed> {
         let Some(inner) = self.plain(text) else {
             let decoded = serde_json::from_slice::<String>(&text[self.span.clone()]);
-            return decoded.map(Cow::Owned).map_err(|_| self.bad("string that cannot be decoded"));
+            return decoded.map(Cow::Owned).map_err(|_| self.bad("undecodable string"));
         };
         self.no_control(inner)?;
         std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| self.bad("invalid UTF-8"))
     }
 
-    /// The text itself, whatever is in it.
+    /// The text, decoded also if it is not Unicode.
     pub(crate) fn decode_loosely<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         match self.plain(text) {
             Some(inner) => self.no_control(inner).ok().map(|()| Cow::Borrowed(inner)),
@@ -258,7 +258,7 @@ impl Text {
         }
     }
 
-    /// Whether it can be decoded.
+    /// Checks that it can be decoded.
     fn check(&self, text: &[u8]) -> Result<(), Malformed> {
         self.decode(text).map(drop)
     }
@@ -283,7 +283,7 @@ impl Text {
     }
 }
 
-/// Reads the members of an object one by one, and checks that nothing but white space surrounds it.
+/// Reads the members of an object one by one, and checks that only white space surrounds it.
 pub(super) struct Object<'a> {
     cursor: Cursor<'a>,
     state: State,
@@ -299,11 +299,11 @@ impl<'a> Object<'a> {
     pub(super) fn open(text: &'a [u8]) -> Result<Object<'a>, Malformed> {
         let mut cursor = Cursor::of(text);
         cursor.skip_space();
-        cursor.take(b'{', "no object")?;
+        cursor.take(b'{', "expected an object")?;
         Ok(Object { cursor, state: State::Opened })
     }
 
-    /// `None` after the closing brace, if all is well up to the end of the text.
+    /// The next member. `None` after the closing brace, if the rest is valid.
     pub(super) fn next(&mut self) -> Result<Option<Entry>, Malformed> {
         let cursor = &mut self.cursor;
         cursor.skip_space();
@@ -317,20 +317,20 @@ impl<'a> Object<'a> {
             }
             State::Opened => {}
             State::Between => {
-                cursor.take(b',', "neither comma nor brace after a member")?;
+                cursor.take(b',', "expected a comma or brace after a member")?;
                 cursor.skip_space();
             }
         }
         self.state = State::Between;
         let key = cursor.string()?;
         cursor.skip_space();
-        cursor.take(b':', "no colon after a key")?;
+        cursor.take(b':', "expected a colon after a key")?;
         cursor.skip_space();
         let value = cursor.value()?;
         Ok(Some(Entry { key, value }))
     }
 
-    /// Offset of the first byte inside of the braces, if no member was read yet.
+    /// The offset of the first byte after the brace, if no member was read yet.
     pub(super) fn at(&self) -> usize {
         self.cursor.at
     }
@@ -345,7 +345,7 @@ impl<'a> Array<'a> {
     fn open(text: &'a [u8]) -> Option<Array<'a>> {
         let mut cursor = Cursor::of(text);
         cursor.skip_space();
-        cursor.take(b'[', "no array").ok()?;
+        cursor.take(b'[', "expected an array").ok()?;
         Some(Array { cursor, first: true })
     }
 
@@ -353,7 +353,7 @@ impl<'a> Array<'a> {
         let cursor = &mut self.cursor;
         cursor.skip_space();
         if !self.first {
-            cursor.take(b',', "no comma").ok()?;
+            cursor.take(b',', "expected a comma").ok()?;
             cursor.skip_space();
         }
         self.first = false;
@@ -361,7 +361,7 @@ impl<'a> Array<'a> {
     }
 }
 
-/// Keys and names end within so many blocks of 16 bytes, and a search has to be prepared.
+/// Most keys and names end within so many blocks of 16 bytes. A search would need a setup.
 const SHORT: usize = 2;
 
 #[derive(Clone)]
@@ -383,7 +383,7 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
-    /// Moves forward to where only this is left.
+    /// Moves to where only `rest` is left.
     pub(crate) fn skip_to(&mut self, rest: &[u8]) {
         self.at = self.text.len() - rest.len();
     }
@@ -407,7 +407,7 @@ impl<'a> Cursor<'a> {
         comes
     }
 
-    /// A string in which nothing is to be decoded or refused.
+    /// A string without escapes and control characters.
     fn plain_string(&mut self) -> Option<Span> {
         let text = self.string().ok()?;
         text.plain(self.text)?;
@@ -429,7 +429,7 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn string(&mut self) -> Result<Text, Malformed> {
         let start = self.at;
-        self.take(b'"', "no string")?;
+        self.take(b'"', "expected a string")?;
         for _ in 0..SHORT {
             let Some(block) = self.text[self.at..].first_chunk() else { break };
             let Some(n) = block::end_of_string(block) else {
@@ -465,7 +465,7 @@ impl<'a> Cursor<'a> {
             Some(b't') => self.literal(b"true")?,
             Some(b'f') => self.literal(b"false")?,
             Some(b'n') => self.literal(b"null")?,
-            Some(_) => return self.fail("no value"),
+            Some(_) => return self.fail("expected a value"),
             None => return self.fail("unexpected end"),
         }
         Ok(start..self.at)
@@ -473,7 +473,7 @@ impl<'a> Cursor<'a> {
 
     fn literal(&mut self, literal: &[u8]) -> Result<(), Malformed> {
         if !self.text[self.at..].starts_with(literal) {
-            return self.fail("no value");
+            return self.fail("expected a value");
         }
         self.at += literal.len();
         Ok(())
@@ -507,10 +507,10 @@ impl<'a> Cursor<'a> {
         while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
         }
-        if self.at == start { self.fail("no digit in a number") } else { Ok(()) }
+        if self.at == start { self.fail("expected a digit in a number") } else { Ok(()) }
     }
 
-    /// Moves behind the bracket that closes the one at the cursor.
+    /// Moves behind the closing bracket of the one at the cursor.
     fn container(&mut self) -> Result<(), Malformed> {
         let mut skipper = Skipper::default();
         let (blocks, tail) = self.text[self.at..].as_chunks::<64>();
@@ -532,22 +532,22 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What a block must know of those before it. The first block starts with an opening bracket.
+/// The state between blocks. The first block starts with an opening bracket.
 #[derive(Default)]
 struct Skipper {
     depth: usize,
-    /// All ones if the block starts inside of a string.
+    /// All ones if the block starts within a string.
     in_string: u64,
     /// One if the first byte of the block is escaped.
     escaped: u64,
 }
 
 impl Skipper {
-    /// Offset of the bracket that closes the first one, if it is in this block.
+    /// The offset of the bracket that closes the first one, if it is in this block.
     #[inline]
     fn feed(&mut self, block: &[u8; 64]) -> Option<usize> {
         let block = Block::of(block);
-        // The inside of a long text.
+        // The middle of a long string.
         if self.in_string & !self.escaped == u64::MAX && !block.has_either(b'"', b'\\') {
             return None;
         }
@@ -589,7 +589,7 @@ impl Skipper {
     }
 }
 
-/// Bit n is set if an odd number of bits up to and including n are.
+/// Sets bit n if the number of set bits up to and including n is odd.
 fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;

@@ -1,11 +1,11 @@
-//! Files as they are named in messages.
+//! URIs of files in messages.
 
 use std::path::{Path, PathBuf};
 
 /// The path of a `file:` URI.
 pub fn file_path(uri: &str) -> Option<PathBuf> {
     let (_, rest) = uri.split_once(':').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"))?;
-    // `file:/path` is as good as `file:///path`.
+    // `file:/path` means `file:///path`.
     let path = match rest.strip_prefix("//") {
         Some(rest) => &rest[rest.find('/')?..],
         None => rest.starts_with('/').then_some(rest)?,

@@ -1,24 +1,24 @@
-//! The clock of the core: the real one, without the time in which lspool itself stood still.
+//! The clock of the core: the real one, without the time in which lspool itself did not run.
 //!
-//! lspool may be stopped and continued (SIGSTOP, Ctrl-Z), or have no time. The others went on meanwhile, and what they
-//! have said is not read yet: **what is due then is due only after everything that is there was read**, and nobody is
-//! judged by the time that passed. While a machine sleeps, the real clock stands still, too.
+//! lspool may be stopped and continued (SIGSTOP, Ctrl-Z), or get no CPU. Peers continue meanwhile, and their messages
+//! are unread: **a deadline passes only after lspool has read all waiting input**, and no peer is judged by the time
+//! in between. While a machine sleeps, the real clock stops too.
 
 use std::time::{Duration, Instant};
 
-/// What is due is done later than this only if lspool itself stood still.
+/// A deadline that is handled later than this means that lspool did not run.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 
-/// How long lspool reads what is there after it stood still.
+/// How long lspool reads after it did not run.
 const CATCH_UP: Duration = Duration::from_millis(500);
 
 /// The time as the core knows it.
 #[derive(Debug)]
 pub(super) struct Clock {
     stood_still: Duration,
-    /// Nothing is due before.
+    /// No deadline passes before this time.
     catches_up_until: Instant,
-    /// When something is due, in real time, while the loop waits.
+    /// The next deadline in real time, while the loop waits.
     due: Option<Instant>,
 }
 
@@ -32,20 +32,20 @@ impl Clock {
         real().checked_sub(self.stood_still).expect("it stood still for no longer than there was time")
     }
 
-    /// The loop waits, at most until something is due for the core. Gives when that is in real time.
+    /// Notes that the loop waits for a deadline of the core, if any. Returns the deadline in real time.
     pub(super) fn await_due(&mut self, at: Option<Instant>) -> Option<Instant> {
         self.due = at.map(|it| (it + self.stood_still).max(self.catches_up_until));
         self.due
     }
 
-    /// The loop goes on. Whether lspool has stood still: what was due is not due any more.
+    /// Notes that the loop continues. Returns whether lspool did not run for a while, so that the deadline has moved.
     pub(super) fn goes_on(&mut self) -> bool {
         let Some(due) = self.due.take() else { return false };
         let late = real().saturating_duration_since(due);
         if late < STOOD_STILL {
             return false;
         }
-        tracing::warn!(?late, "lspool stood still");
+        tracing::warn!(?late, "lspool did not run for a while");
         self.stood_still += late;
         self.catches_up_until = due + late + CATCH_UP;
         true

@@ -1,12 +1,12 @@
-//! A process on its way: the system goes to its folder and reads its executable before it is there, and a disk that
-//! does not answer holds that up.
+//! A process on its way. The system changes to its folder and reads its executable before the process exists, and a
+//! disk that does not answer delays that.
 //!
-//! Owns the thread that starts it and waits for that; nobody else does. Each process has one of its own, so that however
-//! many starts hang, files are still read.
+//! Owns the thread that starts the process and waits. Each process has a thread of its own, so hanging starts do not
+//! delay the reading of files.
 //!
-//! - **Nothing comes of a start that is called off**: what has been made for it is killed, and never becomes the program.
-//! - **The thread lives as long as the process**: to the system it is the parent, and a process may have asked to end with
-//!   its parent.
+//! - **A cancelled start has no effect**: the forked process is killed before it becomes the program.
+//! - **The thread lives as long as the process**: for the system it is the parent, and a process may have asked to
+//!   end with its parent.
 
 use std::{
     convert::Infallible,
@@ -23,19 +23,19 @@ use tokio::{
     sync::oneshot::{self, error::TryRecvError},
 };
 
-/// A process that is about to be. Whoever drops this calls it off.
+/// A starting process. Dropping it cancels the start.
 pub(super) struct Coming<E> {
     outcome: oneshot::Receiver<Result<(Child, Parent), E>>,
     thread: Arc<OnceLock<Pid>>,
 }
 
-/// The parent of a process, which goes when this is dropped.
+/// The parent thread of a process. Dropping it ends the thread.
 pub(super) struct Parent {
     _stays: mpsc::Sender<Infallible>,
 }
 
 impl<E: Send + 'static> Coming<E> {
-    /// Starts a process. It must be one that is killed when its handle is dropped.
+    /// Starts a process. Dropping the handle of the child must kill it.
     pub(super) fn new(start: impl FnOnce() -> Result<Child, E> + Send + 'static) -> Coming<E> {
         let (tell, outcome) = oneshot::channel();
         let (runtime, thread) = (Handle::current(), Arc::new(OnceLock::new()));
@@ -51,14 +51,14 @@ impl<E: Send + 'static> Coming<E> {
             goes.recv().ok();
         });
         if let Err(error) = spawned {
-            tracing::warn!(%error, "no thread to start a process in");
+            tracing::warn!(%error, "could not make a thread to start a process");
         }
         Coming { outcome, thread }
     }
 }
 
 impl<E> Future for Coming<E> {
-    /// Nothing if there is no thread for it.
+    /// `None` if there is no thread.
     type Output = Option<Result<(Child, Parent), E>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -70,7 +70,7 @@ impl<E> Drop for Coming<E> {
     fn drop(&mut self) {
         if let (Err(TryRecvError::Empty), Some(thread)) = (self.outcome.try_recv(), self.thread.get()) {
             for child in children(*thread) {
-                // It may be there, or gone, by now.
+                // The child may exist, or have ended, by now.
                 kill_process(child, Signal::KILL).ok();
             }
         }
@@ -82,7 +82,7 @@ fn thread_id() -> Pid {
     rustix::thread::gettid()
 }
 
-/// What this thread has forked.
+/// The process that this thread has forked.
 #[cfg(target_os = "linux")]
 fn children(thread: Pid) -> Vec<Pid> {
     let file = format!("/proc/self/task/{}/children", thread.as_raw_nonzero());
@@ -95,7 +95,7 @@ fn thread_id() -> Pid {
     rustix::process::getpid()
 }
 
-/// Nobody says what a thread has forked: it is killed when it is there.
+/// This system does not report what a thread has forked: the child is killed when it exists.
 #[cfg(not(target_os = "linux"))]
 fn children(_thread: Pid) -> Vec<Pid> {
     Vec::new()

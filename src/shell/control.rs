@@ -1,8 +1,8 @@
-//! Those who ask from outside: `lspool status` and whoever else of this user connects to the socket.
+//! Control clients: `lspool status` and other programs of this user that connect to the socket.
 //!
-//! Owns the connections and what each may cost: they are few, their messages short, and who does not read is left.
-//! **Nobody waits for them**: their events come to the driver through a queue of their own, of which it takes as many
-//! as of the others at most, and none of them holds a server back.
+//! Owns the connections and their limits: few connections, short messages, and lspool leaves a client that does not
+//! read. **lspool never waits for them**: their events have their own queue, the driver takes at most as many of them
+//! as of the others, and none of them delays a server.
 
 mod place;
 mod socket;
@@ -27,24 +27,24 @@ use super::{
 };
 use crate::core::event::{ClientId, Dropped, Event, Peer};
 
-/// Bytes of events of control clients that may wait for the driver before they are read on.
+/// How many bytes of events of control clients may wait for the driver before reading pauses.
 const AHEAD: usize = 4 * 1024;
 
 /// Both directions of a connection.
 pub type Connection = (Input, Output);
 
-/// Where connections come from: a socket, or a test.
+/// A source of connections: a socket, or a test.
 pub trait Listener {
-    /// The next one.
+    /// Waits for the next connection.
     fn accept(&mut self) -> Waiting<'_, Connection>;
 }
 
-/// All who are connected.
+/// All connected clients.
 pub(super) struct Clients {
     limits: ControlLimits,
     all: BTreeMap<ClientId, Client>,
     last: ClientId,
-    /// What was dropped for those that have left.
+    /// Messages dropped for clients that have left.
     dropped: Dropped,
     events: Events,
 }
@@ -55,17 +55,17 @@ struct Client {
 }
 
 impl Clients {
-    /// Nobody yet, and where their events will come.
+    /// An empty set, with the queue of its events.
     pub(super) fn new(limits: ControlLimits) -> (Clients, Inbox) {
         let (events, incoming) = inbox(AHEAD);
         let (all, last, dropped) = (BTreeMap::new(), ClientId::EDITOR, Dropped::default());
         (Clients { limits, all, last, dropped, events }, incoming)
     }
 
-    /// Takes one in, or hangs up if there are too many.
+    /// Adds a client, or hangs up if there are too many.
     pub(super) fn join(&mut self, (input, output): Connection) {
         let Some(number) = self.last.0.checked_add(1).filter(|_| self.all.len() < self.limits.clients) else {
-            tracing::warn!(n = self.all.len(), "too many control connections; another one is closed");
+            tracing::warn!(n = self.all.len(), "closed a control connection: too many are open");
             return;
         };
         self.last = ClientId(number);
@@ -75,21 +75,21 @@ impl Clients {
             spawn_local(read(input, peer, outbox.clone(), self.limits.max_message, self.events.clone()));
         spawn_local(write(output, peer, outbox.clone(), self.limits.clone(), self.events.clone()));
         self.all.insert(self.last, Client { outbox, reader: reader.abort_handle() });
-        tracing::debug!(?peer, "a control client has connected");
+        tracing::debug!(?peer, "control client connected");
     }
 
     pub(super) fn outbox(&self, client: ClientId) -> Option<&Outbox> {
         self.all.get(&client).map(|it| &it.outbox)
     }
 
-    /// What was dropped for all of them.
+    /// Messages dropped for all of them.
     pub(super) fn dropped(&self) -> Dropped {
         let mut all = self.dropped;
         self.all.values().for_each(|it| all += it.outbox.dropped());
         all
     }
 
-    /// Hears no more of one, who still gets what waits. Says whether it was there.
+    /// Stops reading a client, which still gets its waiting messages. Returns whether it was connected.
     pub(super) fn leave(&mut self, client: ClientId) -> bool {
         let Some(client) = self.all.remove(&client) else { return false };
         self.dropped += client.outbox.dropped();
@@ -100,10 +100,10 @@ impl Clients {
 }
 
 async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, events: Events) {
-    // Who does not read the answers may not ask either.
+    // A client that does not read answers may not send requests either.
     let dead = watch::Sender::new(false);
     let backpressure = Backpressure::Pause { paused: outbox.over_high_water(), dead: dead.subscribe() };
-    let junk = |text: &str| tracing::debug!(?peer, text = %reader::excerpt(text), "not a message");
+    let junk = |text: &str| tracing::debug!(?peer, text = %reader::excerpt(text), "control client sent text between messages");
     let error = match reader::read(&mut input, max_len, peer, backpressure, &events, junk).await {
         End::Eof(error) => error,
         End::Broken(error) => Some(error),

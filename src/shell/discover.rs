@@ -1,10 +1,9 @@
-//! Finding what to start: the configuration files, the section that holds, the executable.
+//! Finds the server to start: the configuration files, the section, the executable.
 //!
-//! Owns the rules on what may be started. It starts nothing, and changes nothing in the file system.
+//! Owns the rules about executables. Starts nothing, and changes no file.
 //!
-//! **What a repository brought is never found by a search.** Only absolute entries of `PATH` count, and nothing
-//! that lies in a workspace folder, or that is reached through a link in one. A path that the user wrote is
-//! taken as it is if it is absolute.
+//! **A search never finds an executable of a repository.** Only absolute entries of `PATH` count, and nothing in a
+//! workspace folder, or behind a link in one. An absolute path that the user wrote is taken as it is.
 
 mod agents;
 mod env;

@@ -1,10 +1,10 @@
-//! The loop: next event in, effects out, next event.
+//! The loop: takes an event, calls the core, and carries out the effects.
 //!
-//! Owns the core, the editor's outbox and the processes. Decides nothing: an effect is carried out as it is.
+//! Owns the core, the editor's outbox, and the processes. Decides nothing.
 //!
-//! - **It never waits for anything but the next event**: writing, spawning and reading files is done by others.
-//! - Effects are carried out in order, all of them before the next event.
-//! - All events that are there are handled before any task writes, so answers to a burst leave in one write.
+//! - **It waits only for the next event**: other tasks and threads write, spawn, and read files.
+//! - It carries out all effects, in order, before the next event.
+//! - It handles all waiting events before any task writes, so answers to a burst leave in one write.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -58,22 +58,23 @@ pub const INTERNAL_ERROR: i32 = 70;
 
 const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
-/// While more bytes of events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
+/// While more bytes of events wait for the driver, reading pauses. The driver always drains them, so this only bounds
+/// a burst.
 const AHEAD: usize = 64 * 1024;
 
-/// What the driver needs of the core.
+/// What the driver needs from the core.
 pub trait Core {
-    /// Something happened.
+    /// Handles an event.
     fn handle(&mut self, now: Instant, event: Event, out: &mut Effects);
-    /// The time of [`Core::poll_timeout`] has come.
+    /// Handles the deadline of [`Core::poll_timeout`].
     fn handle_timeout(&mut self, now: Instant, out: &mut Effects);
     /// When to call [`Core::handle_timeout`], and why.
     fn poll_timeout(&self) -> Option<(Instant, &'static str)>;
-    /// Whether there is such a backend: whether anybody may ask for what its processes have written.
+    /// Whether the core knows a backend, so that a client may ask for its logs.
     fn knows(&self, _backend: BackendId) -> bool {
         true
     }
-    /// What the backend is that an effect is about, for those who read a recording.
+    /// The backend of an effect, for readers of a recording.
     fn about(&self, _effect: &Effect) -> Option<About> {
         None
     }
@@ -101,22 +102,22 @@ impl Core for Proxy {
     }
 }
 
-/// How the server is found.
+/// Finds the server.
 pub trait Search: Send + Sync {
-    /// The files that say which it is for these workspace folders, whether they are there or not.
+    /// The configuration files for these workspace folders, whether they exist or not.
     fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf>;
-    /// Reads them, chooses and finds the server.
+    /// Reads them, chooses a server, and finds it.
     fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String>;
 }
 
-/// Nobody asks for a server.
+/// A search without any server.
 impl Search for () {
     fn files(&self, _folders: &[PathBuf]) -> Vec<PathBuf> {
         Vec::new()
     }
 
     fn prepare(&self, _folders: &[PathBuf]) -> Result<Prepared, String> {
-        Err("there is none to be found".to_owned())
+        Err("no server is configured".to_owned())
     }
 }
 
@@ -129,50 +130,50 @@ pub struct Driver<C, W> {
     editor: Outbox,
     clients: Clients,
     processes: BTreeMap<ProcessId, Process>,
-    /// Processes that were adopted, by what their tasks still call them.
+    /// Adopted processes, by the name that their tasks use.
     adopted: BTreeMap<ProcessId, ProcessId>,
-    /// Those for which files were written.
+    /// Processes with transcript files.
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
     teams: Store,
-    /// Name of the server, once it is known.
+    /// The name of the server, once it is known.
     name: Rc<str>,
-    /// Events of our own making, which come before those of others.
+    /// Events of the driver itself, which come before others.
     own: VecDeque<Event>,
     events: Events,
     incoming: Inbox,
     from_clients: Inbox,
-    /// What each backend has written to stderr, as long as the core knows it.
+    /// The stderr of each backend, as long as the core knows it.
     logs: BTreeMap<BackendId, Log>,
-    /// Begins with the first preparation.
+    /// Starts with the first preparation.
     watch: Option<Watch>,
-    /// While memory is measured: of which processes it is to be measured next.
+    /// During a measurement of memory: the processes of the next one.
     measuring: Option<Vec<ProcessId>>,
     /// Calls of builtin tools.
     tools: Tools,
-    /// What was dropped for processes that are gone.
+    /// Messages dropped for ended processes.
     dropped: Drops,
     effects: Effects,
-    /// How often the core was called.
+    /// The number of calls of the core.
     n_steps: u64,
-    /// When the loop last went on.
+    /// When the loop last continued.
     now: Instant,
     exit: Option<i32>,
-    /// How long a process may take to end that was told `exit`.
+    /// How long a process may take to end after `exit`.
     exit_grace: Duration,
     clock: Clock,
-    /// Slows down the reading of the editor while too much waits for servers.
+    /// Delays reading the editor while too much waits for servers.
     throttle: ReadThrottle,
-    /// Whether the editor lets too much wait.
+    /// Whether the editor's queue is over high water.
     paused: watch::Receiver<bool>,
 }
 
-/// What the loop waits for.
+/// The next thing that happened.
 enum Next {
     Event(Event),
     /// Several events, in order.
     Batch,
-    /// Of one who asks from outside.
+    /// An event of a control client.
     OfClient(Event),
     Connection(Connection),
     Timeout(&'static str),
@@ -218,8 +219,8 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    /// Serves the editor on these streams until the core says exit, or a second signal comes. All processes are
-    /// gone when this returns; the answer is the exit status. Its tasks end with the runtime of the thread.
+    /// Serves the editor on these streams until the core exits, or a second signal comes. Returns the exit status
+    /// after all processes have ended. The remaining tasks end with the runtime.
     pub async fn run(mut self, input: Input, output: Output, mut signals: mpsc::Receiver<i32>) -> i32 {
         let throttle = self.throttle.clone();
         spawn_local(read_editor(input, self.settings.max_message, self.events.clone(), throttle));
@@ -245,7 +246,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 Next::Batch => self.on_batch(&mut batch),
                 Next::OfClient(event) => {
                     self.on_event(event);
-                    // However much they say, all others have their turn after each message.
+                    // All other peers have their turn after each message.
                     yield_now().await;
                 }
                 Next::Connection(connection) => self.clients.join(connection),
@@ -260,7 +261,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 }
             }
         };
-        // The core is told of nothing more, but who has ended already is not waited for.
+        // The core gets no further events, but processes that have ended need no wait.
         for queued in batch {
             self.note_end(queued.event());
         }
@@ -284,7 +285,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 (_, _) => std::future::pending().await,
             }
         };
-        // Taken by chance, so that none of them holds up the others, however much it has to say.
+        // A random choice: none delays the others, however much it sends.
         let (incoming, from_clients) = (&mut self.incoming, &mut self.from_clients);
         let other = async {
             tokio::select! {
@@ -302,7 +303,7 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    /// Leaves in the batch what comes after the exit.
+    /// Handles a batch. Events after the exit stay in it.
     fn on_batch(&mut self, batch: &mut VecDeque<Queued>) {
         while self.exit.is_none()
             && let Some(queued) = batch.pop_front()
@@ -316,7 +317,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn on_event(&mut self, event: Event) {
         match event {
-            // Nearly all are such: nothing is to be looked up.
+            // Nearly all events are messages, which need no lookup.
             Event::Received(EDITOR, frame) => self.on_message(EDITOR, frame),
             Event::Received(peer @ Peer::Backend(_), frame) if self.adopted.is_empty() => {
                 self.on_message(peer, frame);
@@ -369,7 +370,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Event::Received(peer, frame) => return self.on_message(peer, frame),
             other => other,
         };
-        // Without its contents: a configuration may hold secrets.
+        // Without the content: a configuration may contain secrets.
         tracing::trace!(event = kind(&event));
         let is_end = matches!(event, Event::Exited { .. } | Event::SpawnFailed(..));
         self.step(kind(&event), |core, now, out| core.handle(now, event, out));
@@ -378,13 +379,13 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    /// Numbers of backends are not used again: of one that is forgotten nobody can ask anything.
+    /// Forgets the logs of unknown backends. A number is never used again.
     fn forget_logs(&mut self) {
         let is_alive = |id| self.processes.keys().any(|it| it.backend == id);
         self.logs.retain(|id, _| self.core.knows(*id) || is_alive(*id));
     }
 
-    /// The event, with the name that the core has given to a process that was adopted.
+    /// Renames the process in an event, if it was adopted.
     fn renamed(&self, mut event: Event) -> Event {
         if self.adopted.is_empty() {
             return event;
@@ -421,10 +422,10 @@ impl<C: Core, W: World> Driver<C, W> {
         event
     }
 
-    /// A process that was spawned under one name is spoken of by another.
+    /// Renames a process.
     fn adopt(&mut self, spare: ProcessId, process: ProcessId) {
         let Some(adopted) = self.processes.remove(&spare) else {
-            return tracing::error!(?spare, "there is no such process to adopt");
+            return tracing::error!(?spare, "spare to adopt was unknown");
         };
         self.processes.insert(process, adopted);
         self.adopted.insert(spare, process);
@@ -433,11 +434,11 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    /// What an event of a control client comes to: one that does not read has left, and one that has left says nothing.
+    /// Turns a stalled control client into one that has left, and drops the events of one that has left.
     fn of_client(&mut self, event: Event) -> Option<Event> {
         let event = match event {
             Event::Stalled(peer @ Peer::Client(client)) if client != ClientId::EDITOR => {
-                Event::Closed { peer, error: Some("too much waits for it".to_owned()) }
+                Event::Closed { peer, error: Some("its queue exceeded the limit".to_owned()) }
             }
             other => other,
         };
@@ -449,7 +450,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 self.clients.outbox(*client).is_some()
             }
             Event::Closed { peer: Peer::Client(client), error } if *client != ClientId::EDITOR => {
-                tracing::debug!(?client, ?error, "a control client has left");
+                tracing::debug!(?client, ?error, "control client disconnected");
                 self.logs.values().for_each(|log| log.unfollow(*client));
                 self.clients.leave(*client)
             }
@@ -466,12 +467,12 @@ impl<C: Core, W: World> Driver<C, W> {
     fn step(&mut self, what: &str, call: impl FnOnce(&mut C, Instant, &mut Effects)) {
         let now = self.now;
         let mut effects = std::mem::take(&mut self.effects);
-        // A core that has panicked is not called again, so nobody sees what it left broken.
+        // A panicked core is not called again, so its broken state does not matter.
         let called = catch_unwind(AssertUnwindSafe(|| call(&mut self.core, now, &mut effects)));
         if called.is_err() {
-            tracing::error!(what, "lspool has a bug and ends");
-            // Nobody may read it any more.
-            writeln!(io::stderr(), "lspool: internal error while handling {what}; all servers are ended")
+            tracing::error!(what, "core panicked");
+            // The reader may have closed the pipe.
+            writeln!(io::stderr(), "lspool: internal error while handling {what}; lspool ends all servers")
                 .ok();
             self.exit = Some(INTERNAL_ERROR);
             return;
@@ -535,7 +536,7 @@ impl<C: Core, W: World> Driver<C, W> {
         match self.outbox(peer).map(|outbox| outbox.push_of(event, frame)) {
             Some(Pushed::Stalled) => self.own.push_back(Event::Stalled(peer)),
             Some(Pushed::Taken | Pushed::Discarded) => {}
-            None => tracing::debug!(?peer, "nobody there to send to"),
+            None => tracing::debug!(?peer, "dropped: peer is gone"),
         }
     }
 
@@ -551,7 +552,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let (search, events) = (self.search.clone(), self.events.clone());
         let files = search.files(&folders);
         let start = || Watch::start(self.settings.debounce, self.events.clone());
-        // Before they are read, so that no change falls in between.
+        // Before they are read, so that no change is missed.
         let looking = (!files.is_empty()).then(|| self.watch.get_or_insert_with(start).look(files));
         spawn_local(async move {
             if let Some(looking) = looking {
@@ -565,7 +566,7 @@ impl<C: Core, W: World> Driver<C, W> {
         });
     }
 
-    /// One at a time, however often it is asked for: the next answer is for all who ask meanwhile.
+    /// Measures one set at a time: requests during a measurement share the next one.
     fn measure(&mut self, processes: Vec<ProcessId>) {
         if self.measuring.is_some() {
             self.measuring = Some(processes);
@@ -582,7 +583,7 @@ impl<C: Core, W: World> Driver<C, W> {
         });
     }
 
-    /// What was dropped until now.
+    /// The dropped messages so far.
     fn dropped(&self) -> Drops {
         let mut all = self.dropped.clone();
         all.editor += self.editor.dropped();
@@ -640,7 +641,7 @@ impl<C: Core, W: World> Driver<C, W> {
             return;
         }
         if let Ok(root) = self.world.private_folder() {
-            // What is left goes with lspool.
+            // The rest is removed with lspool.
             self.files.after(move || private::remove(&private::of_process(&root, process)));
         }
     }
@@ -662,7 +663,8 @@ impl<C: Core, W: World> Driver<C, W> {
         });
     }
 
-    /// Where servers keep what they tell the model, if they shall. Whether this one can is for the core to say.
+    /// Offers a folder for the records of servers, if they are wanted. The core decides whether this server can use
+    /// it.
     fn offer_transcripts(&mut self, prepared: &mut Prepared) {
         if !prepared.server.exact_restore {
             return;
@@ -675,7 +677,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn watch_editor(&self, pid: u32) {
         let Some(editor) = Editor::find(pid) else {
-            tracing::debug!(pid, "the editor's process is not there to be watched");
+            tracing::debug!(pid, "could not watch the editor's process");
             return;
         };
         let events = self.events.clone();
@@ -687,9 +689,9 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn spawn(&mut self, id: ProcessId, launch: Arc<Launch>) {
         if self.processes.contains_key(&id) {
-            return tracing::error!(?id, "there is a process of this number");
+            return tracing::error!(?id, "process id was in use");
         }
-        // Some are forgotten when nothing of theirs ends.
+        // A good moment to forget some.
         self.forget_logs();
         let starting = self.world.spawn(launch.clone());
         let around = Surroundings {
@@ -716,8 +718,8 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    /// Writes what the editor will still read, and ends all processes, at the same time. The core is not asked
-    /// any more.
+    /// Writes the editor's remaining messages and ends all processes, at the same time. The core gets no further
+    /// events.
     async fn finish(&mut self, mut code: i32, signals: &mut mpsc::Receiver<i32>) -> i32 {
         let grace = self.exit_grace;
         let patience = self.processes.values().map(|it| it.patience(grace)).max().unwrap_or_default();
@@ -739,13 +741,13 @@ impl<C: Core, W: World> Driver<C, W> {
                 }
                 all = &mut farewell, if !is_read => {
                     if all.is_err() {
-                        tracing::warn!(bytes = self.editor.n_bytes(), "the editor does not read its last messages");
+                        tracing::warn!(bytes = self.editor.n_bytes(), "editor did not read its last messages");
                     }
                     is_read = true;
                 }
                 () = &mut tools, if !is_idle => is_idle = true,
                 () = &mut last_call => {
-                    tracing::error!(n = self.processes.len(), "processes do not end");
+                    tracing::error!(n = self.processes.len(), "processes did not end");
                     break;
                 }
                 event = self.incoming.next() => self.note_end(event),
@@ -753,7 +755,7 @@ impl<C: Core, W: World> Driver<C, W> {
         }
         let dropped = self.dropped();
         if !dropped.is_empty() {
-            tracing::info!(?dropped, "log and progress messages were dropped for those who read slowly");
+            tracing::info!(?dropped, "dropped log and progress messages for slow readers");
         }
         if self.processes.is_empty() {
             self.world.close().await;
@@ -762,7 +764,7 @@ impl<C: Core, W: World> Driver<C, W> {
     }
 }
 
-/// Passes on who connects.
+/// Passes connections on to the driver.
 async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining: mpsc::Sender<Connection>) {
     let Some(mut listener) = listening.await else { return };
     while joining.send(listener.accept().await).await.is_ok() {}
@@ -770,7 +772,7 @@ async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining:
 
 async fn read_editor(mut input: Input, max_len: usize, events: Events, throttle: ReadThrottle) {
     let junk = |text: &str| {
-        tracing::warn!(text = %reader::excerpt(text), "the editor sent this between its messages");
+        tracing::warn!(text = %reader::excerpt(text), "editor sent text between messages");
     };
     let end =
         reader::read(&mut input, max_len, EDITOR, Backpressure::Throttle(throttle), &events, junk).await;
@@ -779,15 +781,15 @@ async fn read_editor(mut input: Input, max_len: usize, events: Events, throttle:
         End::Broken(error) => Some(error),
     };
     if let Some(error) = &error {
-        // Nobody may read it any more.
-        writeln!(io::stderr(), "lspool: what the editor sends cannot be read: {error}").ok();
+        // The reader may have closed the pipe.
+        writeln!(io::stderr(), "lspool: cannot read the editor's messages: {error}").ok();
     }
     events.tell(Event::Closed { peer: EDITOR, error });
 }
 
 async fn write_editor(output: Output, outbox: Outbox, events: Events) {
     if let Err(error) = outbox.write_to(output, None).await {
-        tracing::warn!(%error, "the editor cannot be written to");
+        tracing::warn!(%error, "could not write to the editor");
         events.tell(Event::Unwritable(ClientId::EDITOR));
     }
 }

@@ -1,6 +1,6 @@
-//! Is the editor still there?
+//! Watches whether the editor still runs.
 //!
-//! Watches the process that the editor named in `initialize`. It need not be our parent.
+//! Watches the process that the editor named in `initialize`. It need not be lspool's parent.
 
 use std::{os::fd::OwnedFd, time::Duration};
 
@@ -12,16 +12,16 @@ use tokio::{
 
 use super::system::exists;
 
-/// A process that existed when it was looked for.
+/// A process that existed when lspool looked for it.
 #[derive(Debug)]
 pub(super) struct Editor {
     pid: Pid,
-    /// Readable when it is gone; not every system has such a thing.
+    /// Becomes readable when the process exits. Not every system has such a handle.
     handle: Option<AsyncFd<OwnedFd>>,
 }
 
 impl Editor {
-    /// `None` if there is no such process.
+    /// Finds the process. `None`: it does not exist.
     pub(super) fn find(pid: u32) -> Option<Editor> {
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
         #[expect(
@@ -32,7 +32,7 @@ impl Editor {
         (handle.is_some() || exists(pid)).then_some(Editor { pid, handle })
     }
 
-    /// Waits until it is gone.
+    /// Waits until the process exits.
     pub(super) async fn gone(self) {
         if let Some(handle) = &self.handle
             && handle.readable().await.is_ok()

@@ -1,18 +1,18 @@
-//! The guard: a tiny process beside lspool that ends the servers when lspool cannot.
+//! The guard: a small process beside lspool that ends the servers when lspool cannot.
 //!
-//! Owns both ends of one pipe. lspool tells which process groups, private folders and sockets exist; the guard only
-//! listens. When the pipe ends without a word, lspool has died: the guard ends what is left and exits. After an
-//! orderly end only what has left its group can be left. It does nothing while lspool lives, and it never starts
-//! anything.
+//! Owns both ends of one pipe. lspool writes which process groups, private folders and sockets exist; the guard only
+//! reads. If the pipe ends without `quit`, lspool has died: the guard ends the remaining processes and exits. After
+//! an orderly end only processes that have left their group can remain. The guard does nothing while lspool lives,
+//! and never starts anything.
 //!
-//! - **A group is forgotten before its leader is reaped**, so a number that the system has given away again is
-//!   never signalled.
-//! - **The guard holds nothing of lspool's but the pipe**: no stdout, no stderr, no terminal, no folder.
-//! - **A process that left its group is found by its mark** (on Linux): a variable in the environment that it
-//!   inherited.
+//! - **lspool forgets a group before it reaps the leader**, so the guard never signals a number that the system has
+//!   reused.
+//! - **The guard holds nothing of lspool but the pipe**: no stdout, no stderr, no terminal, no folder.
+//! - **The guard finds a process that left its group by its mark** (on Linux): a variable in the inherited
+//!   environment.
 //!
 //! Protocol, a line each: `+PGID` and `-PGID` at spawn and before reaping; `d PATH` and `D PATH` when a private
-//! folder or socket begins and ceases to exist; `quit` at an orderly end.
+//! folder or socket appears and disappears; `quit` at an orderly end.
 
 use std::{
     collections::BTreeSet,
@@ -28,7 +28,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group, setsid, test_kill_process_group};
 
-/// The subcommand that [`serve`] answers to.
+/// The subcommand that runs [`serve`].
 pub const SUBCOMMAND: &str = "guard";
 
 /// The variable that every server process inherits.
@@ -36,11 +36,11 @@ pub const MARK: &str = "LSPOOL_GUARD_MARK";
 
 /// From the death of lspool to SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
-/// From SIGKILL until the guard waits no longer.
+/// From SIGKILL until the guard stops waiting.
 const LAST_WAIT: Duration = Duration::from_millis(800);
 const POLL: Duration = Duration::from_millis(20);
 
-/// What sets the processes of one lspool apart from those of another: its pid and when it started.
+/// A mark of the processes of one lspool: its pid and start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark(OsString);
 
@@ -56,9 +56,9 @@ impl Mark {
     }
 }
 
-/// lspool's end: knows what the guard must know, and tells it.
+/// lspool's side of the guard. Knows what the guard must know, and writes it.
 ///
-/// It is started when there is time for it, and anew if it has died.
+/// Starts the guard when there is time, and again after its death.
 #[derive(Debug)]
 pub struct Guard {
     program: PathBuf,
@@ -66,17 +66,17 @@ pub struct Guard {
     groups: BTreeSet<u32>,
     folders: BTreeSet<PathBuf>,
     running: Option<(Child, ChildStdin)>,
-    /// Those that do not listen any more, and are not reaped yet: a dying process closes its pipe first.
+    /// Guards that have closed their pipe and are not reaped yet: a dying process closes its pipe first.
     dying: Vec<Child>,
-    /// How often one was started in the place of another.
+    /// How often a guard was replaced.
     n_restarts: u32,
 }
 
-/// A guard that dies again and again will not live.
+/// After so many deaths lspool starts no further guard.
 const MOST_RESTARTS: u32 = 10;
 
 impl Guard {
-    /// A guard that is not running yet. `program` is lspool itself.
+    /// A guard without a process yet. `program` is lspool itself.
     pub fn new(program: PathBuf, mark: Mark) -> Guard {
         Guard {
             program,
@@ -89,7 +89,7 @@ impl Guard {
         }
     }
 
-    /// The mark of the processes it looks after.
+    /// The mark of the processes.
     pub fn mark(&self) -> &Mark {
         &self.mark
     }
@@ -104,41 +104,41 @@ impl Guard {
         self.running.is_some()
     }
 
-    /// Its process id, for a report of what lspool runs.
+    /// Its process id, for the status.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|(child, _)| child.id())
     }
 
-    /// Notes the group of a new process. Does not start the guard: [`Guard::start`] does, when there is time.
+    /// Adds the group of a new process. Does not start the guard: [`Guard::start`] does, when there is time.
     pub fn add_group(&mut self, group: u32) {
         self.groups.insert(group);
         self.tell(format!("+{group}\n").as_bytes());
     }
 
-    /// Forgets a group whose leader is dead but not yet reaped.
+    /// Forgets a group whose leader is dead but not reaped yet.
     pub fn remove_group(&mut self, group: u32) {
         self.groups.remove(&group);
         self.tell(format!("-{group}\n").as_bytes());
     }
 
-    /// Notes a private folder, to be removed with all it holds.
+    /// Adds a private folder, which the guard removes with its contents.
     pub fn add_path(&mut self, folder: &Path) {
         if folder.as_os_str().as_bytes().contains(&b'\n') || !folder.is_absolute() {
-            tracing::warn!(?folder, "a folder of this name is not cleaned up after a crash of lspool");
+            tracing::warn!(?folder, "guard cannot remove this folder after a crash of lspool");
             return;
         }
         self.folders.insert(folder.to_path_buf());
         self.tell(&path_line(b"d ", folder));
     }
 
-    /// Forgets a private folder that is no more.
+    /// Forgets a private folder that was removed.
     pub fn remove_path(&mut self, folder: &Path) {
         if self.folders.remove(folder) {
             self.tell(&path_line(b"D ", folder));
         }
     }
 
-    /// Starts the guard if it is not running and tells it all it must know.
+    /// Starts the guard if it does not run, and writes all groups and folders.
     pub fn start(&mut self) {
         if self.running.is_some() {
             return;
@@ -157,33 +157,33 @@ impl Guard {
                 if let Some((_, pipe)) = &mut self.running
                     && let Err(error) = pipe.write_all(&all)
                 {
-                    tracing::warn!(%error, "the guard cannot be told what to look after");
+                    tracing::warn!(%error, "could not write to the guard");
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "no guard: if lspool is killed, servers that ignore the end of their input live on");
+                tracing::warn!(%error, "could not start the guard: servers that ignore the end of their input survive a kill of lspool");
             }
         }
     }
 
-    /// Starts another guard if the one that was started has died.
+    /// Replaces a dead guard.
     pub fn restart_if_dead(&mut self) {
         self.dying.retain_mut(|it| matches!(it.try_wait(), Ok(None)));
         let Some((child, _)) = &mut self.running else { return };
         let Ok(Some(status)) = child.try_wait() else { return };
         if self.n_restarts < MOST_RESTARTS {
-            tracing::warn!(%status, "the guard is gone; starting another");
+            tracing::warn!(%status, "guard exited; starting another");
             self.n_restarts += 1;
             self.running = None;
             self.start();
         }
     }
 
-    /// Ends the guard: nothing is left to look after but what has left its group.
+    /// Tells the guard to end. Only processes that have left their group can remain.
     pub fn quit(&mut self) -> Option<Leaving> {
         let (child, mut pipe) = self.running.take()?;
         if let Err(error) = pipe.write_all(b"quit\n") {
-            tracing::debug!(%error, "the guard was gone already");
+            tracing::debug!(%error, "guard had exited");
         }
         Some(Leaving(child))
     }
@@ -193,11 +193,11 @@ impl Guard {
         match pipe.write_all(line) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                tracing::warn!("the guard does not listen");
+                tracing::warn!("guard did not read");
             }
             Err(error) => {
                 let status = child.try_wait();
-                tracing::warn!(%error, ?status, "the guard is gone; starting another");
+                tracing::warn!(%error, ?status, "guard exited; starting another");
                 if let Some((child, _)) = self.running.take()
                     && matches!(status, Ok(None))
                 {
@@ -212,7 +212,7 @@ impl Guard {
         let mut child = Command::new(&self.program)
             .arg(SUBCOMMAND)
             .arg(self.mark.value())
-            // A guard must not be found by the mark that an outer lspool may have set.
+            // An outer lspool must not find the guard by its mark.
             .env_remove(MARK)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -230,7 +230,7 @@ impl Guard {
 pub struct Leaving(Child);
 
 impl Leaving {
-    /// Waits for its end, which is a matter of a millisecond, but not for long.
+    /// Waits for its end, which takes about a millisecond, for a limited time.
     pub async fn wait(mut self) {
         for _ in 0..20 {
             if !matches!(self.0.try_wait(), Ok(None)) {
@@ -245,25 +245,25 @@ fn path_line(verb: &[u8], folder: &Path) -> Vec<u8> {
     [verb, folder.as_os_str().as_bytes(), b"\n"].concat()
 }
 
-/// What the guard has been told.
+/// The groups and folders that the guard must end and remove.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Charge {
     groups: BTreeSet<i32>,
     folders: BTreeSet<PathBuf>,
 }
 
-/// How the pipe ended.
+/// Why the pipe ended.
 #[derive(Debug, PartialEq, Eq)]
 enum Farewell {
     Quit,
     Died,
 }
 
-/// The guard process: listens on stdin until lspool is gone. `mark` is the argument after the subcommand.
+/// The guard process: reads stdin until lspool ends. `mark` is the argument after the subcommand.
 pub fn serve(mark: &OsStr) -> ExitCode {
-    // Fails only for the leader of a group, which a child of lspool is not.
+    // It fails only for the leader of a group, and a child of lspool is not one.
     if let Err(error) = setsid() {
-        tracing::debug!(%error, "no session of its own");
+        tracing::debug!(%error, "could not start a session");
     }
     rename();
     let mut charge = Charge::default();
@@ -274,7 +274,7 @@ pub fn serve(mark: &OsStr) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Whoever kills everything that is called `lspool` should not kill the guard as well.
+/// Renames the process, so that `killall lspool` does not kill the guard.
 #[cfg(target_os = "linux")]
 fn rename() {
     rustix::thread::set_name(c"lsp-guard").ok();
@@ -289,7 +289,7 @@ fn listen(pipe: impl Read, charge: &mut Charge) -> Farewell {
     loop {
         line.clear();
         match pipe.read_until(b'\n', &mut line) {
-            // A line without its end was cut off by the death of the writer; it is not to be believed.
+            // An incomplete line was cut off by the death of the writer.
             Ok(_) if line.last() != Some(&b'\n') => return Farewell::Died,
             Ok(_) => {}
             Err(_) => return Farewell::Died,
@@ -314,24 +314,24 @@ fn listen(pipe: impl Read, charge: &mut Charge) -> Farewell {
     }
 }
 
-/// A process group that may be signalled: 0 and 1 mean something else to the system.
+/// A process group that may be signalled: the system reserves 0 and 1.
 fn number(digits: &[u8]) -> Option<i32> {
     std::str::from_utf8(digits).ok()?.parse().ok().filter(|&group| group > 1)
 }
 
-/// Ends everything in the guard's charge, politely at first.
+/// Ends all processes, first with SIGTERM.
 fn end(charge: &Charge, mark: &OsStr) {
     let mut groups: Vec<Pid> = charge.groups.iter().filter_map(|&group| Pid::from_raw(group)).collect();
     let mut marked = marked::Marked::new(mark);
     wait_with(Signal::TERM, GRACE, &mut groups, &mut marked);
     wait_with(Signal::KILL, LAST_WAIT, &mut groups, &mut marked);
     for folder in &charge.folders {
-        // It may be gone already; there is nobody to tell.
+        // It may be removed already, and there is nobody to report to.
         fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder)).ok();
     }
 }
 
-/// Signals all that is left, once each, and waits until nothing is.
+/// Signals each remaining process once, and waits until none is left.
 fn wait_with(signal: Signal, at_most: Duration, groups: &mut Vec<Pid>, marked: &mut marked::Marked) {
     #[expect(clippy::disallowed_methods, reason = "the guard has no core; it is its own clock")]
     let now = Instant::now;
@@ -339,7 +339,7 @@ fn wait_with(signal: Signal, at_most: Duration, groups: &mut Vec<Pid>, marked: &
     groups.retain(|&group| kill_process_group(group, signal).is_ok());
     marked.forget_signalled();
     loop {
-        // Looked for again and again: a process that was about to start another has done so by now.
+        // In a loop: a process may have started another one meanwhile.
         let n_marked = marked.signal_all(signal);
         groups.retain(|&group| test_kill_process_group(group).is_ok());
         if (groups.is_empty() && n_marked == 0) || now() >= until {
@@ -351,7 +351,7 @@ fn wait_with(signal: Signal, at_most: Duration, groups: &mut Vec<Pid>, marked: &
 
 #[cfg(target_os = "linux")]
 mod marked {
-    //! Processes that carry the mark, wherever they went.
+    //! Processes with the mark, in any group.
 
     use std::{
         collections::HashSet,
@@ -377,7 +377,7 @@ mod marked {
             self.signalled.clear();
         }
 
-        /// Signals each marked process that has not had this signal; says how many there are.
+        /// Signals each marked process that has not had this signal. Returns how many exist.
         pub(super) fn signal_all(&mut self, signal: Signal) -> usize {
             let Ok(processes) = fs::read_dir("/proc") else { return 0 };
             let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -385,13 +385,13 @@ mod marked {
         }
 
         fn signal_marked(&mut self, pid: Pid, signal: Signal) -> bool {
-            // Opened before the look at the environment: the signal goes to the process that was looked at.
+            // Opened before the environment is read, so that the signal goes to the same process.
             let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
             if pid == getpid() || !self.is_marked(pid) {
                 return false;
             }
             if self.signalled.insert(pid) {
-                // It may be gone already, which is what was wanted.
+                // It may have exited already.
                 send(pid, handle.as_ref(), signal);
             }
             true
@@ -416,7 +416,7 @@ mod marked {
 
 #[cfg(not(target_os = "linux"))]
 mod marked {
-    //! No way to look into the environment of others.
+    //! This system does not show the environment of other processes.
 
     use std::ffi::OsStr;
 
@@ -447,7 +447,7 @@ mod tests {
     fn guard_that_stopped_listening_is_reaped_when_it_dies() {
         let root = tempfile::tempdir().unwrap();
         let (program, stay) = (root.path().join("guard"), root.path().join("stay"));
-        // The first one closes its pipe and lives on; each later one listens.
+        // The first guard closes its pipe and lives on; the later ones read.
         let script = format!(
             "#!/bin/sh\ncd {}\nmkdir first 2>/dev/null || exec cat >/dev/null\nexec <&-\n: >deaf\n\
              while [ -e stay ]; do sleep 0.01; done\n",
@@ -471,7 +471,7 @@ mod tests {
         wait_until("deaf", &mut || root.path().join("deaf").exists());
         let is_there = || {
             let pid = Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
-            // A process that is dead and not reaped is there.
+            // A dead process that is not reaped exists.
             rustix::process::test_kill_process(pid).is_ok()
         };
         guard.add_group(4_000_000);

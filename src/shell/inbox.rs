@@ -1,9 +1,9 @@
-//! What has happened and is not yet told to the core: a queue of this thread.
+//! Events that the core has not handled yet: a queue of this thread.
 //!
-//! - **[`Events::tell`] never waits**, so that no task is held up by another one that has much to say.
-//! - Who can say as much as it likes waits for [`Events::room`] in between, so what waits is bounded.
-//! - A message is read when it is taken: it is then let go before the next one is read, and the memory that this takes
-//!   is used again while it is warm.
+//! - **[`Events::tell`] never waits**, so no task delays another one.
+//! - A task that can send without a limit waits for [`Events::room`], so the queue is bounded.
+//! - A message is scanned when it is taken. The core then frees it before the next one is scanned, and reuses the
+//!   memory while it is in the cache.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,25 +19,25 @@ use crate::{
     rpc::Frame,
 };
 
-/// Where events are told.
+/// The writing end of the queue.
 #[derive(Clone, Debug)]
 pub struct Events(Rc<Shared>);
 
-/// Where they are taken, in order.
+/// The reading end of the queue.
 #[derive(Debug)]
 pub struct Inbox(Rc<Shared>);
 
-/// What waits to be taken.
+/// A queued item.
 #[derive(Debug)]
 pub enum Queued {
-    /// As it is.
+    /// An event.
     Event(Event),
-    /// The body of a message, not looked into yet.
+    /// The body of a message, not scanned yet.
     Body(Peer, Bytes),
 }
 
 impl Queued {
-    /// The event that it is.
+    /// Makes an event of it.
     pub fn event(self) -> Event {
         match self {
             Queued::Event(event) => event,
@@ -50,7 +50,7 @@ impl Queued {
         }
     }
 
-    /// What it takes in memory, but for what is small or rare.
+    /// The size of the large items in memory.
     fn weight(&self) -> usize {
         let body = if let Queued::Body(_, body) = self { body.len() } else { 0 };
         body + size_of::<Queued>()
@@ -60,7 +60,7 @@ impl Queued {
 #[derive(Debug)]
 struct Shared {
     queue: RefCell<VecDeque<Queued>>,
-    /// What is in the queue weighs so much.
+    /// The weight of the queue.
     weight: Cell<usize>,
     limit: usize,
     filled: Notify,
@@ -68,7 +68,7 @@ struct Shared {
     is_left: Cell<bool>,
 }
 
-/// A queue of which those who wait for [`Events::room`] do so while it holds more than `limit` bytes.
+/// Makes a queue. [`Events::room`] waits while it holds more than `limit` bytes.
 pub fn inbox(limit: usize) -> (Events, Inbox) {
     let shared = Rc::new(Shared {
         queue: RefCell::default(),
@@ -82,12 +82,12 @@ pub fn inbox(limit: usize) -> (Events, Inbox) {
 }
 
 impl Events {
-    /// Appends an event. If nobody takes them any more, lspool is at its end and nobody cares.
+    /// Appends an event. Without a reader lspool is ending, and the event does not matter.
     pub fn tell(&self, event: Event) {
         self.push(Queued::Event(event));
     }
 
-    /// The same for the body of a message.
+    /// Appends the body of a message.
     pub fn deliver(&self, peer: Peer, body: Bytes) {
         self.push(Queued::Body(peer, body));
     }
@@ -104,7 +104,7 @@ impl Events {
         }
     }
 
-    /// Waits until what was told is taken, if it is much.
+    /// Waits while the queue is over its limit.
     pub async fn room(&self) {
         while self.0.weight.get() > self.0.limit {
             self.0.taken.notified().await;
@@ -113,7 +113,7 @@ impl Events {
 }
 
 impl Inbox {
-    /// The next event.
+    /// Takes the next event.
     pub async fn next(&mut self) -> Event {
         loop {
             if let Some(queued) = self.0.queue.borrow_mut().pop_front() {
@@ -125,7 +125,7 @@ impl Inbox {
         }
     }
 
-    /// All events that are there, at least one. `all` is empty before.
+    /// Takes all waiting events, at least one. `all` is empty before.
     pub async fn take(&mut self, all: &mut VecDeque<Queued>) {
         while self.0.queue.borrow().is_empty() {
             self.0.filled.notified().await;
@@ -145,7 +145,7 @@ impl Drop for Inbox {
     }
 }
 
-/// What an event is, without its contents: a configuration may hold secrets.
+/// The kind of an event, without its contents: a configuration may contain secrets.
 pub(super) fn kind(event: &Event) -> &'static str {
     match event {
         Event::Received(..) => "a message",

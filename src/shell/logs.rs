@@ -1,7 +1,7 @@
-//! What the processes of a backend write to stderr, kept for whoever asks after the process is gone.
+//! The stderr of a backend's processes, kept also after they end.
 //!
-//! Owns the lines, which hold no secrets any more, and who is told of the next one. A line of lspool's own says where
-//! a process began and how it ended.
+//! Owns the lines, without secrets, and the clients that follow them. lspool adds a line when a process starts and
+//! when it ends.
 
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc, time::Duration};
 
@@ -15,22 +15,22 @@ use crate::{
     util::redact::redact,
 };
 
-/// The notification of one more line.
+/// The notification with a new line.
 pub(super) const LINE: &str = "lspool/log";
 
-/// How much of all is kept.
+/// How many bytes are kept in all.
 const KEPT: usize = 64 * 1024;
-/// How much of a line is kept.
+/// How many bytes of a line are kept.
 const LONGEST: usize = 4 * 1024;
-/// How much is shown of what a process said last.
+/// How many bytes of a process's last output are shown.
 const SHOWN: usize = 4 * 1024;
 
-/// A process that is older than this has said what it says at its start.
+/// An older process has finished the output of its start.
 const YOUNG: Duration = Duration::from_mins(1);
-/// What an older one has said since so long is what it said last.
+/// For an older process, only the output of this period is shown.
 const LAST: Duration = Duration::from_secs(10);
 
-/// The lines of one backend, shared by the processes that write and the one who reads.
+/// The lines of one backend, shared by the processes that write and the driver that reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log(Rc<RefCell<Lines>>);
 
@@ -39,13 +39,13 @@ struct Lines {
     kept: VecDeque<Line>,
     n_bytes: usize,
     followers: Vec<Follower>,
-    /// What is still written goes there.
+    /// The log that further lines go to.
     moved: Option<Log>,
 }
 
 #[derive(Debug)]
 struct Line {
-    /// Who wrote it; `None` for what lspool says of the processes.
+    /// The process that wrote it; `None` for a line of lspool.
     by: Option<Generation>,
     at: Instant,
     text: String,
@@ -59,7 +59,7 @@ struct Follower {
 }
 
 impl Log {
-    /// Answers a request for the lines; who follows is told of each further one, under the id of its last request.
+    /// Answers a request for the lines. A follower gets each further line, under the id of its last request.
     pub(super) fn answer(&self, client: ClientId, id: RawId, outbox: &Outbox, follow: bool) -> Frame {
         let mut it = self.0.borrow_mut();
         let lines: Vec<&str> = it.kept.iter().map(|line| line.text.as_str()).collect();
@@ -71,17 +71,17 @@ impl Log {
         Frame::response(id, result.as_bytes())
     }
 
-    /// This client is told no more.
+    /// Sends this client no further lines.
     pub(super) fn unfollow(&self, client: ClientId) {
         self.0.borrow_mut().followers.retain(|it| it.client != client);
     }
 
-    /// Notes something about the processes.
+    /// Adds a line of lspool about the processes.
     pub(super) fn note(&self, what: impl fmt::Display) {
         self.add(None, format!("[lspool] {what}"));
     }
 
-    /// The process whose lines these are is another backend's: its lines follow those of that backend's processes.
+    /// Moves the lines to another backend, because its process was adopted.
     pub(super) fn continue_in(&self, other: &Log) {
         let (kept, followers) = {
             let mut it = self.0.borrow_mut();
@@ -94,7 +94,7 @@ impl Log {
         for line in kept {
             other.put(line);
         }
-        // They have been told of these.
+        // They have got these lines.
         other.0.borrow_mut().followers.extend(followers);
     }
 
@@ -112,7 +112,7 @@ impl Log {
         for follower in &it.followers {
             let id = String::from_utf8_lossy(follower.id.as_bytes());
             let params = format!("{{\"id\":{id},\"line\":{}}}", json!(text));
-            // A line may be lost to who reads slowly, and to who reads nothing all the more.
+            // A slow reader may lose a line.
             let _pushed = follower.outbox.push(Frame::notification(LINE, Some(params.as_bytes())));
         }
         it.n_bytes += text.len() + 1;
@@ -125,27 +125,27 @@ impl Log {
     }
 }
 
-/// Writes down what one process says.
+/// Collects the lines of one process.
 #[derive(Debug)]
 pub(super) struct Scribe {
     log: Log,
     process: Generation,
     began: Instant,
-    /// The beginning of a line that has no end yet, as far as it is kept.
+    /// The kept beginning of an unfinished line.
     begun: Vec<u8>,
 }
 
 impl Scribe {
-    /// For a process that has just been started.
+    /// A scribe for a new process.
     pub(super) fn new(log: Log, process: Generation) -> Scribe {
         Scribe { log, process, began: Instant::now(), begun: Vec::new() }
     }
 
-    /// More bytes of its stderr.
+    /// Adds bytes of stderr.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             let (text, is_whole) = part.strip_suffix(b"\n").map_or((part, false), |text| (text, true));
-            // What is too long loses its end and not its beginning: a secret is known by how it begins.
+            // A long line loses its end, not its beginning: secrets are recognized by their beginning.
             let room = (LONGEST + 1).saturating_sub(self.begun.len()).min(text.len());
             self.begun.extend_from_slice(&text[..room]);
             if is_whole {
@@ -155,7 +155,7 @@ impl Scribe {
         }
     }
 
-    /// A whole line, from wherever.
+    /// Adds a whole line.
     pub(super) fn line(&self, line: &[u8]) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let mut text = String::from_utf8_lossy(&line[..line.len().min(LONGEST)]).into_owned();
@@ -166,13 +166,13 @@ impl Scribe {
         self.log.add(Some(self.process), text);
     }
 
-    /// What lspool has to say about the process.
+    /// Adds a line of lspool about the process.
     pub(super) fn note(&self, what: impl fmt::Display) {
         self.log.note(what);
     }
 
-    /// Nothing more will come. What a person should read of it: the last lines, as far as they fit, without those that
-    /// cannot have to do with its end.
+    /// Ends the log of the process. Returns the last lines for a person, up to a limit, without lines that are
+    /// unrelated to its end.
     pub(super) fn finish(&mut self) -> String {
         if !self.begun.is_empty() {
             let line = std::mem::take(&mut self.begun);

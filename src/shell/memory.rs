@@ -1,11 +1,11 @@
-//! How much memory a process and all that it started hold.
+//! Measures the memory of a process and of all processes that it started.
 //!
-//! A server may be a small script that starts the real one, so what counts is its group and its descendants. Resident
-//! bytes are added up: what two processes share counts twice.
+//! A server may be a small script that starts the real one, so its group and its descendants count. The sum is of
+//! resident bytes: memory that two processes share counts twice.
 
 use crate::core::event::ProcessId;
 
-/// The resident bytes of those that are still there. Nothing where the system does not say.
+/// The resident bytes of living processes. Empty on systems that do not report it.
 #[cfg(target_os = "linux")]
 pub(super) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
     let page = rustix::param::page_size() as u64;
@@ -14,7 +14,7 @@ pub(super) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
     roots.iter().filter_map(measure).collect()
 }
 
-/// The resident bytes of those that are still there. Nothing where the system does not say.
+/// The resident bytes of living processes. Empty on systems that do not report it.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn resident(_roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
     Vec::new()
@@ -34,12 +34,12 @@ mod linux {
     pub(super) fn processes() -> Vec<Process> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        // One that is gone by now is not there.
+        // A process that has exited is skipped.
         pids.filter_map(|pid: u32| parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
             .collect()
     }
 
-    /// `pid (name) state parent group …`, and the resident pages as the 24th; a name may hold anything.
+    /// Parses `pid (name) state parent group …` with the resident pages as the 24th. A name may contain anything.
     fn parse(pid: u32, stat: &str) -> Option<Process> {
         let (_, rest) = stat.rsplit_once(')')?;
         let mut words = rest.split_ascii_whitespace().skip(1);
@@ -49,7 +49,7 @@ mod linux {
         Some(Process { pid, parent, group, pages })
     }
 
-    /// Pages of a process, its group and all their descendants; `None` if there is nobody.
+    /// The pages of a process, its group and all their descendants; `None` if none exists.
     pub(super) fn pages_of(root: u32, all: &[Process]) -> Option<u64> {
         let is_root = |it: &&Process| it.pid == root || it.group == root;
         let mut found: BTreeSet<u32> = all.iter().filter(is_root).map(|it| it.pid).collect();
@@ -75,7 +75,7 @@ mod linux {
 
         #[test]
         fn memory_counts_group_and_descendants_only() {
-            // 3 left the group, 4 is its child; 5 is of the group, but its parent is gone.
+            // 3 left the group, and 4 is its child; 5 is in the group, but its parent has exited.
             let all =
                 [process(4, 3, 3), process(3, 2, 3), process(2, 1, 2), process(5, 1, 2), process(6, 1, 6)];
             assert_eq!(pages_of(2, &all), Some(0b11_1100));

@@ -1,4 +1,4 @@
-//! Files of custom chat modes, in a folder that only this user can enter.
+//! Files of custom chat modes, in a private folder.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use crate::{
     mode_file::{self, ModeFile},
 };
 
-/// The longest file of an editor's mode that is read.
+/// The largest mode file of an editor that lspool reads.
 const LONGEST: u64 = 1 << 20;
 
-/// Sees to it that a file is as it is to be. A server that reads it meanwhile finds it whole, as it is or as it was.
+/// Corrects a file if necessary. A server that reads it meanwhile finds either the old or the new content.
 pub(super) fn keep(folder: &Path, mode: &KeepMode) -> Result<KeptMode, String> {
     let it = match &mode.of {
         None => mode_file::plain(&mode.name, &mode.tools),

@@ -1,14 +1,14 @@
-//! What waits to be written to one peer.
+//! Messages that wait to be written to one peer.
 //!
-//! Owns the queue, its byte count and its marks; the task that writes it; and the one rule by which a message
-//! may be dropped. Does not know what the peer is, and starts nothing.
+//! Owns the queue, its byte count, its marks, the writing task, and the rule for dropping messages. Does not know the
+//! peer, and starts nothing.
 //!
 //! - **[`Outbox::push`] never waits.**
 //! - **Nothing is dropped under high water**, and over it only what [`Expendable`] names.
-//! - Over the hard cap (not counting what is being written) the peer counts as stalled: all further messages
-//!   to it are discarded, so memory stays bounded whatever it does.
-//! - **What one event causes is taken whole**, if not so much waits already: a session that is replayed is as
-//!   large as the documents that are open, and the peer has had no time to read.
+//! - Over the hard cap (without the messages that are being written) the peer counts as stalled. All further messages
+//!   to it are discarded, so memory stays bounded.
+//! - **The messages of one event are accepted together**, unless the queue was full before. A replayed session is as
+//!   large as the open documents, and the peer has had no time to read.
 
 use std::{
     cell::{Cell, RefCell},
@@ -34,21 +34,22 @@ use crate::{
     rpc::{Frame, Kind, RawId, members},
 };
 
-/// From this size on, a part of a message is written from where it lies.
+/// A part of a message of this size or more is written without a copy.
 const LARGE: usize = 16 * 1024;
-/// So much of what waits lies together.
+/// The size of a buffer of small messages.
 const PACK: usize = 64 * 1024;
-/// Linux takes up to 1024 at once; more than this does not help.
+/// Linux accepts up to 1024 slices at once; more than this does not help.
 const MAX_SLICES: usize = 64;
 
-/// How much may wait.
+/// The limits of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Above this, whoever feeds the queue should pause, and expendable messages are dropped.
+    /// Above this, the source of the messages should pause, and expendable messages are dropped.
     pub high_water: usize,
-    /// Below this, it may go on.
+    /// Below this, the source may continue.
     pub low_water: usize,
-    /// Above this, beside what is being written, the peer counts as stalled. What it takes to keep a message counts here.
+    /// Above this, without the messages that are being written, the peer counts as stalled. The overhead of each
+    /// message counts too.
     pub hard_cap: usize,
 }
 
@@ -58,32 +59,32 @@ impl Default for Limits {
     }
 }
 
-/// What became of a message that was pushed.
+/// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It waits, or was expendable.
+    /// The message is queued, or was dropped as expendable.
     Taken,
-    /// It was one too many, for the first time.
+    /// The message exceeded the hard cap, for the first time.
     Stalled,
-    /// The peer is abandoned; the message is discarded.
+    /// The message is discarded, because the peer is abandoned.
     Discarded,
 }
 
 /// A message that may be dropped over high water.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Expendable {
-    /// A line for a log window.
+    /// A line for the editor's log window.
     LogMessage,
-    /// A report of work done, once a later one of the same token says at least as much.
+    /// A report of progress, if a later one with the same token repeats all its members.
     Report {
         /// `params.token`.
         token: RawId,
-        /// Which of the optional members it has.
+        /// The optional members that it has.
         says: Says,
     },
 }
 
-/// The optional members of a work-done report. One that is left out keeps its last value.
+/// The optional members of a progress report. A missing one keeps its last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Says {
     message: bool,
@@ -99,8 +100,8 @@ impl Says {
 }
 
 impl Expendable {
-    /// Whether a message may be dropped, and when. Never one whose loss could be told from its neighbors:
-    /// a value with other members (Copilot's replies are deltas), a partial result, a begin or an end.
+    /// Decides whether a message may be dropped. No other message must show the loss: never a value with other
+    /// members (Copilot's replies are deltas), a partial result, a begin or an end.
     pub fn of(frame: &Frame) -> Option<Expendable> {
         if frame.kind() != Kind::Notification {
             return None;
@@ -125,7 +126,7 @@ fn report(params: &[u8]) -> Option<Expendable> {
     Some(Expendable::Report { token: token?, says: says? })
 }
 
-/// `None` if the value is no report or has a member that a report of work done does not have.
+/// `None` if the value is not a report, or has a member that progress reports do not have.
 fn says_only(value: &[u8]) -> Option<Says> {
     let (mut says, mut is_report) = (Says::default(), false);
     for (key, span) in members(value) {
@@ -140,41 +141,41 @@ fn says_only(value: &[u8]) -> Option<Says> {
     is_report.then_some(says)
 }
 
-/// The queue of one peer, shared by the one who pushes and the one who writes.
+/// The queue of one peer, shared by the pusher and the writing task.
 #[derive(Clone, Debug)]
 pub struct Outbox(Rc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     queue: RefCell<Queue>,
-    /// There is something to write, or nothing more will come.
+    /// Signals new messages, or the end.
     filled: Notify,
-    /// All is written.
+    /// Signals that all is written.
     drained: Notify,
-    /// Over high water, until below low water.
+    /// True from high water on, until low water.
     is_over: Cell<bool>,
-    /// The same, for those who wait for a change.
+    /// The same, for tasks that wait for a change.
     over: watch::Sender<bool>,
-    /// What holds back whoever feeds the queue and may not be held up for long.
+    /// The throttle for the editor, which must not be paused for long.
     throttle: Option<ThrottleHandle>,
 }
 
-/// How long a peer may take no byte.
+/// The limit of time in which a peer must take a byte.
 #[derive(Debug)]
 pub struct StallClock {
-    /// So long.
+    /// The limit.
     pub after: Duration,
-    /// While this holds, time does not count.
+    /// While this is true, the clock stands still.
     pub stopped: watch::Receiver<bool>,
-    /// Who is told.
+    /// Where to report a stall.
     pub events: Events,
-    /// About whom.
+    /// The peer in the report.
     pub peer: Peer,
 }
 
 impl StallClock {
     async fn runs_out(&mut self) {
-        // An error means that nobody can stop the clock any more.
+        // An error means that nothing can stop the clock.
         loop {
             self.stopped.wait_for(|stopped| !stopped).await.ok();
             tokio::select! {
@@ -191,7 +192,7 @@ impl Outbox {
         Outbox::with(limits, None)
     }
 
-    /// One that throttles the reading of the editor from high water on, to low water.
+    /// A queue that throttles the editor from high water on, until low water.
     pub(super) fn throttling(limits: Limits, throttle: &ReadThrottle) -> Outbox {
         Outbox::with(limits, Some(throttle.handle()))
     }
@@ -212,11 +213,11 @@ impl Outbox {
         self.push_of(None, frame)
     }
 
-    /// Appends a message that is sent because of the event of this number.
+    /// Appends a message that the event with this number causes.
     pub(super) fn push_of(&self, event: Option<u64>, frame: Frame) -> Pushed {
         let mut queue = self.0.queue.borrow_mut();
         queue.begin(event);
-        // Otherwise the writer looks by itself when it has written what it has.
+        // Otherwise the writer checks the queue itself after its current write.
         let sleeps = queue.pieces.is_empty();
         let pushed = queue.push(frame);
         match pushed {
@@ -226,13 +227,13 @@ impl Outbox {
                     self.0.filled.notify_one();
                 }
             }
-            Pushed::Stalled => tracing::warn!(bytes = queue.n_bytes(), "far too much waits for a peer"),
+            Pushed::Stalled => tracing::warn!(bytes = queue.n_bytes(), "queue of a peer exceeded its limit"),
             Pushed::Discarded => {}
         }
         pushed
     }
 
-    /// What is queued is still written, then the stream is closed.
+    /// Closes the stream after the queued messages.
     pub fn close(&self) {
         let mut queue = self.0.queue.borrow_mut();
         if queue.state == State::Open {
@@ -241,7 +242,7 @@ impl Outbox {
         self.0.filled.notify_one();
     }
 
-    /// Waits until all is written or never will be.
+    /// Waits until all is written or the peer is abandoned.
     pub async fn drained(&self) {
         while !self.0.queue.borrow().is_drained() {
             self.0.drained.notified().await;
@@ -249,22 +250,22 @@ impl Outbox {
         self.0.drained.notify_one();
     }
 
-    /// Whether the queue is over high water and not yet below low water again.
+    /// Whether the queue is over high water, and not below low water since.
     pub fn over_high_water(&self) -> watch::Receiver<bool> {
         self.0.over.subscribe()
     }
 
-    /// Bytes that are not written yet.
+    /// The number of unwritten bytes.
     pub fn n_bytes(&self) -> usize {
         self.0.queue.borrow().n_bytes()
     }
 
-    /// Messages that were dropped by the rule.
+    /// The dropped messages.
     pub fn dropped(&self) -> Dropped {
         self.0.queue.borrow().dropped
     }
 
-    /// Writes what is pushed until [`Outbox::close`] or an error; then the stream is dropped.
+    /// Writes messages until [`Outbox::close`] or an error, then drops the stream.
     pub async fn write_to(
         self,
         mut stream: impl AsyncWrite + Unpin,
@@ -325,7 +326,7 @@ impl Outbox {
             self.0.throttle.iter().for_each(ThrottleHandle::moved);
             self.0.mark(&queue);
         }
-        // Tells the end of a write through a thread; costs nothing elsewhere.
+        // Completes a write through a thread; does nothing for other streams.
         stream.flush().await?;
         let mut queue = self.0.queue.borrow_mut();
         queue.is_in_flight = false;
@@ -354,52 +355,52 @@ impl Shared {
 enum State {
     Open,
     Closing,
-    /// Stalled or unwritable: nothing is taken any more.
+    /// Stalled or unwritable: further messages are discarded.
     Abandoned,
 }
 
-/// The queue itself, without its tasks.
+/// The queue without its tasks.
 #[derive(Debug)]
 struct Queue {
     limits: Limits,
     state: State,
-    /// `None` stands for a message that was dropped.
+    /// `None` is a dropped message.
     pieces: VecDeque<Option<Piece>>,
-    /// How many pieces were ever taken from the front: the number of the first in `pieces`.
+    /// How many pieces were taken from the front: the number of the first in `pieces`.
     n_popped: u64,
-    /// Number of the last queued report of each token.
+    /// The number of the last queued report of each token.
     reports: BTreeMap<RawId, u64>,
     /// Bytes in `pieces`.
     waiting: usize,
-    /// Bytes in the hands of the writer.
+    /// Bytes that the writer has.
     taken: usize,
-    /// What was written may still be in a buffer on its way.
+    /// Whether a buffer may still hold written bytes.
     is_in_flight: bool,
     dropped: Dropped,
-    /// Why messages are pushed now.
+    /// The event that causes the current pushes.
     event: Option<u64>,
-    /// How much waited before.
+    /// The waiting bytes before the event.
     before: usize,
-    /// Whether all that this event causes is taken.
+    /// Whether all messages of this event are accepted.
     takes_all: bool,
-    /// How much may wait: the hard cap, and what one event has caused as long as that is not written.
+    /// The limit: the hard cap, and the unwritten messages of one event.
     cap: usize,
-    /// An empty pack that was written, with its memory.
+    /// The memory of a written pack, for the next one.
     spare: Vec<u8>,
 }
 
-/// What waits.
+/// A queued piece.
 #[derive(Debug)]
 enum Piece {
     Message {
         frame: Frame,
-        /// With the header.
+        /// Its length with the header.
         len: usize,
-        /// Boxed: it is seldom there, and many may wait.
+        /// Boxed, because it is rare and many pieces may wait.
         report: Option<Box<(RawId, Says)>>,
     },
-    /// Small messages as they will be written. A frame would take up more than twice the room, and with it all that was
-    /// read together with it.
+    /// Small messages in their written form. A frame would take more than twice the memory, and keep the whole buffer
+    /// of its read alive.
     Pack(Vec<u8>),
 }
 
@@ -445,9 +446,9 @@ impl Queue {
             return Pushed::Discarded;
         }
         let len = wire_len(&frame);
-        // By what waits already: one that is long by itself is not dropped for those who read.
+        // The size of the queue counts, not of this message: a long message is not dropped for a peer that reads.
         let is_over = self.n_bytes() > self.limits.high_water;
-        // Nothing is dropped that was queued under high water, so nothing has to be known of it.
+        // Messages below high water are never dropped, so they need no report.
         let report = match if is_over { Expendable::of(&frame) } else { None } {
             Some(Expendable::LogMessage) => {
                 self.dropped.log_messages += 1;
@@ -479,7 +480,7 @@ impl Queue {
         Pushed::Stalled
     }
 
-    /// Another event causes what is pushed from now on, or none.
+    /// Notes the event that causes the next pushes, if any.
     fn begin(&mut self, event: Option<u64>) {
         if self.event == event {
             return;
@@ -501,7 +502,7 @@ impl Queue {
                 }
                 return write(frame, bytes);
             }
-            // One is full already, so that much will wait.
+            // One pack is full already, so another large one is likely.
             Some(Some(Piece::Pack(_))) if self.spare.capacity() < PACK => Vec::with_capacity(PACK),
             Some(Some(Piece::Pack(_) | Piece::Message { .. }) | None) | None => {
                 std::mem::take(&mut self.spare)
@@ -512,14 +513,14 @@ impl Queue {
         self.pieces.push_back(Some(Piece::Pack(bytes)));
     }
 
-    /// What waits behind the message that is to be written next, with what it takes to keep it.
+    /// The waiting bytes without the next message, with the overhead of each message.
     fn beside_head(&self) -> usize {
         let kept = self.pieces.len().saturating_sub(1) * size_of::<Option<Piece>>();
         let all = self.waiting + kept;
         if all > self.limits.hard_cap { all - self.head() } else { all }
     }
 
-    /// Size of the message that is to be written next, which may be as large as it likes. Those of a pack are small.
+    /// The size of the next message, which has no limit. The messages of a pack are small.
     fn head(&self) -> usize {
         match self.pieces.iter().flatten().next() {
             Some(Piece::Message { len, .. }) if self.taken == 0 => *len,
@@ -540,7 +541,7 @@ impl Queue {
         }
     }
 
-    /// Fills an empty batch; `false` if there is nothing to write.
+    /// Fills an empty batch. `false` if the queue is empty.
     fn take(&mut self, batch: &mut Batch) -> bool {
         batch.segments.clear();
         batch.offset = 0;
@@ -596,11 +597,11 @@ fn write(frame: &Frame, out: &mut Vec<u8>) {
     frame.parts().iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Messages in the hands of the writer: small parts side by side, large ones where they lie.
+/// Messages that the writer has: small parts together, large ones without a copy.
 #[derive(Debug, Default)]
 struct Batch {
     segments: VecDeque<Segment>,
-    /// How much of the first segment is written.
+    /// How many bytes of the first segment are written.
     offset: usize,
 }
 
@@ -652,7 +653,7 @@ impl Batch {
         &slices[..n]
     }
 
-    /// So much is written. A pack that was written whole becomes the spare one if it has more room.
+    /// Notes `n` written bytes. A written pack becomes the spare one if it is larger.
     fn advance(&mut self, n: usize, spare: &mut Vec<u8>) {
         self.offset += n;
         while let Some(first) = self.segments.front() {

@@ -1,7 +1,6 @@
-//! Files that only this user can read, for as long as lspool runs: what was said in conversations.
+//! Private files for as long as lspool runs: histories of conversations.
 //!
-//! They lie on a memory file system where there is one. The folder is removed when lspool ends, by its guard if
-//! need be.
+//! They are on a memory file system if possible. lspool removes the folder when it ends, or else its guard does.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +23,7 @@ use tokio::{
 
 use crate::core::{CONTINUE, event::ProcessId};
 
-/// Makes a folder that nobody else can enter. `name` is new.
+/// Makes a private folder. `name` is new.
 pub(super) fn folder(name: &str) -> io::Result<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|it| is_ours(it));
     let memory = || Some(PathBuf::from("/dev/shm")).filter(|it| it.is_dir());
@@ -33,7 +32,7 @@ pub(super) fn folder(name: &str) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Whether a folder is absolute, and closed to others.
+/// Whether a path is absolute, and the folder is closed to others.
 fn is_ours(folder: &Path) -> bool {
     let mode = fs::metadata(folder).map(|it| it.permissions().mode() & 0o077);
     folder.is_absolute() && mode.is_ok_and(|it| it == 0)
@@ -44,20 +43,20 @@ pub(super) fn of_process(root: &Path, process: ProcessId) -> PathBuf {
     root.join(format!("{}-{}", process.backend.0, process.generation.0))
 }
 
-/// Something that is done with the files.
+/// An operation on files.
 pub(super) type Working<T> = JoinHandle<Result<T, JoinError>>;
 
-/// What is done with the files, one after the other.
+/// Runs operations on files, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     turn: Rc<Mutex<()>>,
 }
 
 impl Files {
-    /// Does this when all that was to be done before is done.
+    /// Runs an operation after all earlier ones.
     pub(super) fn after<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Working<T> {
         let turn = Rc::clone(&self.turn);
-        // The lock is fair, and tasks begin in the order in which they were made.
+        // The lock is fair, and tasks begin in the order of their creation.
         spawn_local(async move {
             let _turn = turn.lock().await;
             spawn_blocking(work).await
@@ -65,8 +64,8 @@ impl Files {
     }
 }
 
-/// Writes the transcript of a conversation, whole or not at all. `keeps`: what a server has kept there of what it has
-/// told the model follows.
+/// Writes the transcript of a conversation, whole or not at all. With `keeps`, the server's record of its requests to
+/// the model follows.
 pub(super) fn write(folder: &Path, conversation: &str, content: &Bytes, keeps: bool) -> io::Result<()> {
     let folder = folder.join(conversation);
     make(&folder)?;
@@ -83,15 +82,15 @@ pub(super) fn write(folder: &Path, conversation: &str, content: &Bytes, keeps: b
     earlier.iter().filter(|it| **it != file).try_for_each(fs::remove_file)
 }
 
-/// Makes a folder that nobody else can enter, and those that it is in. It may be there.
+/// Makes a private folder and its parents. It may exist.
 pub(super) fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)
 }
 
-/// Puts another file, which only this user can read, in the place of one that may be there. Whoever reads it meanwhile
-/// reads the one or the other, and if this fails it stays as it was.
+/// Replaces a file by another private one. A reader finds the old or the new file, and after an error the old one
+/// stays.
 pub(super) fn replace(file: &Path, write: impl FnOnce(&mut fs::File) -> io::Result<()>) -> io::Result<()> {
-    // Hidden, and under an ending that means nothing to a server.
+    // Hidden, and with a suffix that a server ignores.
     let mut half = OsString::from(".");
     half.push(file.file_name().unwrap_or_default());
     half.push(".half");
@@ -106,7 +105,7 @@ pub(super) fn replace(file: &Path, write: impl FnOnce(&mut fs::File) -> io::Resu
 
 const FILE: &str = "partition-1.jsonl";
 
-/// What a server has written of a conversation, the oldest first: it puts files aside under longer names.
+/// The server's records of a conversation, the oldest first. The server moves old ones to longer names.
 fn partitions(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut all: Vec<PathBuf> = fs::read_dir(folder)?
         .filter_map(Result::ok)
@@ -121,9 +120,9 @@ fn partitions(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The lines that say how a question was put to the model, of those that a server has written, and of the questions in
-/// `content` for which it had not come to that. A server that is killed leaves half a line; a turn that was continued
-/// has a line for what continued it, which is no question.
+/// The lines of the server's record that show how a question was put to the model, and such lines for the questions
+/// in `content` that are missing there. A killed server leaves an incomplete line. A continued turn has a line for
+/// the message to continue, which is not a question.
 fn rendered(files: &[PathBuf], content: &[u8]) -> Vec<Vec<u8>> {
     let continues = &CONTINUE.as_bytes()[..40];
     let mut known = BTreeSet::new();
@@ -143,7 +142,7 @@ fn rendered(files: &[PathBuf], content: &[u8]) -> Vec<Vec<u8>> {
     if out.is_empty() {
         return out;
     }
-    // Beside questions as they were put to the model, the bare words of another one would not be taken for a question.
+    // Beside rendered questions, the server would not recognize an unrendered one as a question.
     for line in content.split(|it| *it == b'\n') {
         if let Ok(Line { r#type, data: Data { turn_id: Some(turn), content: Some(Value::String(question)) } }) =
             serde_json::from_slice::<Line>(line)
@@ -178,12 +177,12 @@ struct Data {
     content: Option<Value>,
 }
 
-/// Removes a folder, with all that is in it. What is left goes with lspool.
+/// Removes a folder with its contents. lspool removes the rest when it ends.
 pub(super) fn remove(folder: &Path) {
     if let Err(error) = fs::remove_dir_all(folder)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, folder = %folder.display(), "cannot be removed");
+        tracing::warn!(%error, folder = %folder.display(), "could not remove");
     }
 }
 
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn question_that_was_not_rendered_is_told_like_those_that_were() {
+    fn unrendered_question_is_restored_like_rendered_ones() {
         let root = tempfile::tempdir().unwrap();
         let question = |turn: &str, text: &str| json!({"type": "user.message", "data": {"turnId": turn, "content": text}});
         let rendered = |turn: &str, text: &str| json!({"type": "user.message_rendered", "data": {"turnId": turn, "renderedMessage": text}});
@@ -246,7 +245,7 @@ mod tests {
         let one = (json!("a"), json!("<x/>one?"));
         let two = (json!("b"), json!("<userRequest>\ntwo?\n</userRequest>\n"));
         assert_eq!(told(&[rendered("a", "<x/>one?")]), [one.clone(), two.clone()]);
-        // What continued the second question takes its place nowhere.
+        // The message that continued the second question does not replace any question.
         let continued = rendered("b", &format!("<userRequest>\n{CONTINUE}\n</userRequest>"));
         assert_eq!(told(&[rendered("a", "<x/>one?"), continued.clone()]), [one, two]);
         assert_eq!(told(&[continued]), []);

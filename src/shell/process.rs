@@ -1,13 +1,12 @@
-//! One process of a server, from the wish that there be one to its last byte.
+//! One process of a server, from its start to its last byte.
 //!
 //! Owns the tasks that await, read, write and end it. Does not decide when it starts or ends, and does not know how
-//! processes are made: that is [`World`]'s.
+//! [`World`] makes processes.
 //!
-//! - **[`Event::Spawned`] or [`Event::SpawnFailed`] comes exactly once**, and before everything the process said. Until
-//!   then, what it is told waits; if it is to end, its start is called off.
-//! - **[`Event::Exited`] comes exactly once**, and after everything the process said.
-//! - The end of its stdout or stdin is told only if it lives on: a process that exits closes both, and that is
-//!   no event of its own.
+//! - **[`Event::Spawned`] or [`Event::SpawnFailed`] comes exactly once**, before all output of the process. Until
+//!   then its messages wait, and an end cancels its start.
+//! - **[`Event::Exited`] comes exactly once**, after all output of the process.
+//! - The end of its stdout or stdin is reported only if it lives on: a process that exits closes both.
 
 use std::{
     cell::RefCell,
@@ -40,59 +39,58 @@ use crate::core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
 /// A future of this thread.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// A process that is about to be: its executable and its folder may have to be waited for. Whoever drops this calls it off:
-/// nothing comes of it then.
+/// A starting process: the system may wait for its executable and its folder. Dropping it cancels the start.
 pub type Starting = Waiting<'static, Result<Spawned, SpawnFailure>>;
 
-/// Where processes come from: the operating system, or a test.
+/// A source of processes: the operating system, or a test.
 pub trait World {
     /// Starts a process.
     fn spawn(&mut self, launch: Arc<Launch>) -> Starting;
 
-    /// A folder that only this user can enter, and that is gone when lspool is. The same one each time.
+    /// A private folder that ends with lspool. Always the same one.
     fn private_folder(&mut self) -> Result<PathBuf, String>;
 
-    /// How commands are started, if they can be.
+    /// Starts commands, if possible.
     fn commands(&self) -> Option<Rc<dyn Commands>> {
         None
     }
 
-    /// Where control clients connect, if anywhere. Nothing else waits for it.
+    /// Listens for control clients, if possible. Nothing else waits for it.
     fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
         Box::pin(async { None })
     }
 
-    /// Called once, when all processes are gone. If some do not end, it is dropped without.
+    /// Called once, after the end of all processes. If some do not end, lspool drops it instead.
     fn close(&mut self) -> Waiting<'_, ()>;
 }
 
-/// Starts processes that make a session of their own, and so leave the terminal.
+/// Starts processes in their own session, without the terminal.
 pub trait Commands {
-    /// lspool's own executable, which is what is started.
+    /// lspool's executable, which is the program to start.
     fn program(&self) -> PathBuf;
 
     /// Starts it.
     fn start(&self, launch: Arc<Launch>) -> Starting;
 }
 
-/// A process that has just been started.
+/// A new process.
 pub struct Spawned {
     /// The process itself.
     pub leader: Box<dyn GroupLeader>,
-    /// What it is told.
+    /// Its stdin.
     pub stdin: Output,
-    /// What it says.
+    /// Its stdout.
     pub stdout: Input,
-    /// What it mutters.
+    /// Its stderr.
     pub stderr: Input,
 }
 
-/// How a process is asked to end.
+/// A request to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// It may clean up.
+    /// The process may clean up.
     Terminate,
-    /// It is not asked.
+    /// The process ends at once.
     Kill,
 }
 
@@ -101,7 +99,7 @@ pub trait GroupLeader {
     /// Its process id.
     fn pid(&self) -> u32;
 
-    /// Waits for its death. It is not reaped, so its number is still its own.
+    /// Waits for its death. It is not reaped, so the system does not reuse its number.
     fn dead(&self) -> Waiting<'_, ()>;
 
     /// Signals its whole group.
@@ -111,44 +109,44 @@ pub trait GroupLeader {
     fn reap(&mut self) -> Waiting<'_, Exit>;
 }
 
-/// How far a process has been told to end.
+/// How a process is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     No,
-    /// It has this long to end by itself, from the end of its input on.
+    /// The process has this long to end by itself after the end of its input.
     Gently(Duration),
     AtOnce,
 }
 
-/// What the driver holds of a process.
+/// The driver's handle of a process.
 #[derive(Debug)]
 pub(super) struct Process {
-    /// Once it is there.
+    /// The process id, once it runs.
     pub(super) pid: Option<u32>,
     pub(super) outbox: Outbox,
     ending: watch::Sender<Ending>,
-    /// It has been told `exit`, and so ends by itself.
+    /// Whether it got `exit`, and so ends by itself.
     told_exit: bool,
     end_times: EndTimes,
 }
 
-/// What the process shares with its surroundings.
+/// The environment of a process.
 pub(super) struct Surroundings {
     pub(super) launch: Arc<Launch>,
-    /// What it is told.
+    /// Its stdin.
     pub(super) outbox: Outbox,
     pub(super) end_times: EndTimes,
     pub(super) events: Events,
     /// Whether the editor's outbox is over high water.
     pub(super) paused: watch::Receiver<bool>,
-    /// For the log.
+    /// Its name in the log.
     pub(super) name: Rc<str>,
-    /// Where its stderr goes.
+    /// The log for its stderr.
     pub(super) stderr: Log,
 }
 
 impl Process {
-    /// Awaits a process, and sees it to its end.
+    /// Awaits a process, and handles it until its end.
     pub(super) fn start(id: ProcessId, starting: Starting, around: Surroundings) -> Process {
         let ending = watch::Sender::new(Ending::No);
         let (outbox, mut is_ending) = (around.outbox.clone(), ending.subscribe());
@@ -167,23 +165,23 @@ impl Process {
         Process { pid: None, outbox, ending, told_exit: false, end_times }
     }
 
-    /// It is told to end by itself.
+    /// Notes that the process got `exit`.
     pub(super) fn note_exit(&mut self) {
         self.told_exit = true;
     }
 
-    /// How long it may take to end by itself. `grace`: of one that was told to.
+    /// How long it may take to end by itself: `grace` if it got `exit`.
     pub(super) fn patience(&self, grace: Duration) -> Duration {
         if self.told_exit { grace.max(self.end_times.close) } else { self.end_times.close }
     }
 
-    /// Ends it: what is queued is written, stdin closed, then signals follow. `grace`: how long one that was told to end
-    /// by itself has for that.
+    /// Ends it: writes the queue, closes stdin, then sends signals. `grace` is the time to end by itself after
+    /// `exit`.
     pub(super) fn end_gently(&self, grace: Duration) {
         self.end(Ending::Gently(self.patience(grace)));
     }
 
-    /// Ends it without asking.
+    /// Kills it.
     pub(super) fn end_at_once(&self) {
         self.end(Ending::AtOnce);
     }
@@ -198,7 +196,7 @@ impl Process {
 }
 
 impl Surroundings {
-    /// Tells of a process that is there, and starts the tasks that read and write.
+    /// Reports a running process, and starts the tasks that read and write.
     fn watcher(self, id: ProcessId, spawned: Spawned, ending: watch::Receiver<Ending>) -> Watcher {
         let Surroundings { launch, outbox, end_times, events, paused, name, stderr: log } = self;
         let Spawned { leader, stdin, mut stdout, stderr } = spawned;
@@ -227,7 +225,7 @@ impl Surroundings {
             async move {
                 let junk = |text: &str| {
                     let excerpt = reader::excerpt(text);
-                    tracing::warn!(server = %name, text = %excerpt, "not a message, but on the server's stdout");
+                    tracing::warn!(server = %name, text = %excerpt, "server wrote text between messages");
                     text.lines().for_each(|line| scribe.borrow().line(line.as_bytes()));
                 };
                 let ended = match reader::read(&mut stdout, max_len, peer, backpressure, &events, junk).await
@@ -235,7 +233,7 @@ impl Surroundings {
                     End::Eof(error) => Stream::Ended(error),
                     End::Broken(error) => {
                         events.tell(Event::Closed { peer, error: Some(error) });
-                        // It must not hang on a full pipe while it is told to end.
+                        // A full pipe must not block it while it ends.
                         discard(&mut stdout).await;
                         Stream::Reported
                     }
@@ -262,18 +260,18 @@ impl Surroundings {
     }
 }
 
-/// How long an end may take.
+/// The limits of time for an end.
 #[derive(Clone, Debug)]
 pub struct EndTimes {
-    /// For what is queued to be written.
+    /// For writing the queue.
     pub flush: Duration,
-    /// From the end of its input to SIGTERM, unless it was told `exit`.
+    /// From the end of its input to SIGTERM, unless it got `exit`.
     pub close: Duration,
     /// From SIGTERM to SIGKILL.
     pub terminate: Duration,
-    /// From its death to the end of its stdout, which a process that it started may hold open.
+    /// From its death to the end of its stdout, which a child of it may hold open.
     pub drain: Duration,
-    /// From the end of its stdout or stdin to its death; after that, the end is reported.
+    /// From the end of its stdout or stdin to its death. After that, lspool reports the end.
     pub linger: Duration,
 }
 
@@ -289,14 +287,14 @@ impl Default for EndTimes {
     }
 }
 
-/// What has become of a stream.
+/// The state of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Stream {
     #[default]
     Open,
     /// It ended, perhaps with an error.
     Ended(Option<String>),
-    /// It ended, and the core knows.
+    /// It ended, and lspool has reported it.
     Reported,
 }
 
@@ -307,7 +305,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Whether one ended that a process which lives on should not have closed.
+    /// Whether a stream of a living process ended without a report.
     fn have_unreported_end(&self) -> bool {
         match (&self.stdout, &self.stdin) {
             (Stream::Ended(_), _) | (Stream::Open, Stream::Ended(Some(_))) => true,
@@ -324,7 +322,7 @@ impl Streams {
     }
 }
 
-/// The task that sees a process to its end.
+/// The task that handles a process until its end.
 struct Watcher {
     id: ProcessId,
     leader: Box<dyn GroupLeader>,
@@ -348,15 +346,15 @@ impl Watcher {
             never = self.tell_end_of_streams() => match never {},
             never = self.end_when_told() => match never {},
         }
-        // What it started in its group goes with it, and can no longer hold its stdout open.
+        // The processes in its group end with it, and cannot hold its stdout open.
         self.leader.signal(Request::Kill);
         let exit = self.leader.reap().await;
         tracing::debug!(id = ?self.id, pid = self.leader.pid(), %exit, "exited");
         self.dead.send_replace(true);
         if timeout(self.times.drain, &mut self.reader).await.is_err() {
-            tracing::debug!(id = ?self.id, "a process that left the group holds stdout open");
+            tracing::debug!(id = ?self.id, "a process outside the group held stdout open");
         }
-        // What it muttered last is there already, or the same process holds it open.
+        // Its last output has arrived, or the same process holds stderr open.
         timeout(self.times.linger, &mut self.mutterings).await.ok();
         for task in [&self.reader, &self.mutterings, &self.writer] {
             task.abort();
@@ -368,7 +366,7 @@ impl Watcher {
 
     async fn tell_end_of_streams(&self) -> Infallible {
         let mut streams = self.streams.clone();
-        // An error would mean that the tasks are gone, and with them the process.
+        // An error would mean that the tasks have ended, and so the process.
         streams.wait_for(Streams::have_unreported_end).await.ok();
         sleep(self.times.linger).await;
         if *self.ending.borrow() == Ending::No {
@@ -385,7 +383,7 @@ impl Watcher {
             Ok(Ending::Gently(close)) => close,
             Ok(Ending::No | Ending::AtOnce) => Duration::ZERO,
             Err(_) => {
-                // The driver is gone without a word; so shall the process be.
+                // The driver is gone, so the process must end.
                 self.leader.signal(Request::Kill);
                 return pending().await;
             }
@@ -405,7 +403,7 @@ impl Watcher {
         self.outbox.close();
         let closed = streams.wait_for(|it| it.stdin != Stream::Open);
         if timeout(self.times.flush, closed).await.is_err() {
-            // Its stdin is closed all the same.
+            // Its stdin is closed in any case.
             self.writer.abort();
         }
         sleep(close).await;

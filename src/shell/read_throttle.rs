@@ -1,7 +1,8 @@
-//! The read throttle: slows the editor down while it says more than a server takes.
+//! The read throttle: delays reading the editor while it sends more than a server takes.
 //!
-//! It is read always, or servers that wait for it could wait for each other; but a little later while much waits for
-//! a server that goes on reading. So what waits is what a server needs to be busy, not all that an editor can say.
+//! lspool always reads the editor, or servers that wait for it could wait for each other. But each read comes a
+//! little later while much waits for a server that reads. So the queue holds what keeps a server busy, and not all
+//! that the editor can send.
 
 use std::{
     cell::{Cell, RefCell},
@@ -11,10 +12,10 @@ use std::{
 
 use tokio::{sync::Notify, time::timeout};
 
-/// How long a read waits at most, so that a server which reads slowly hardly holds up the others.
+/// The longest delay of a read, so that a slow server hardly delays the others.
 pub(super) const PATIENCE: Duration = Duration::from_millis(5);
 
-/// One for all servers: how long the next read of the editor waits.
+/// The throttle for all servers: the delay of the next read of the editor.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadThrottle(Rc<Shared>);
 
@@ -28,9 +29,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Server {
     is_behind: Cell<bool>,
-    /// It has taken something since a wait began.
+    /// Whether the server has read since a wait began.
     has_moved: Cell<bool>,
-    /// It was waited for in vain, and has taken nothing since.
+    /// Whether a wait for the server was in vain, and it has not read since.
     is_stuck: Cell<bool>,
 }
 
@@ -41,7 +42,7 @@ impl Server {
 }
 
 impl ReadThrottle {
-    /// For one more server.
+    /// Adds a server.
     pub(super) fn handle(&self) -> ThrottleHandle {
         let server = Rc::new(Server::default());
         let mut servers = self.0.servers.borrow_mut();
@@ -50,7 +51,7 @@ impl ReadThrottle {
         ThrottleHandle { throttle: self.clone(), server }
     }
 
-    /// Waits until nobody who goes on reading is behind any more, or not so long.
+    /// Waits until no reading server is behind, for at most [`PATIENCE`].
     pub(super) async fn wait(&self) {
         if self.0.n_behind.get() == 0 {
             return;
@@ -77,7 +78,7 @@ impl ReadThrottle {
     }
 }
 
-/// What one server does to the throttle; nothing any more once this is dropped.
+/// The handle of one server. Dropping it removes the server.
 #[derive(Debug)]
 pub(super) struct ThrottleHandle {
     throttle: ReadThrottle,
@@ -85,13 +86,13 @@ pub(super) struct ThrottleHandle {
 }
 
 impl ThrottleHandle {
-    /// It has taken something.
+    /// Notes that the server has read.
     pub(super) fn moved(&self) {
         self.server.has_moved.set(true);
         self.server.is_stuck.set(false);
     }
 
-    /// Much waits for it, or not any more.
+    /// Notes whether much waits for the server.
     pub(super) fn set_behind(&self, is_behind: bool) {
         let Shared { n_behind, caught_up, .. } = &*self.throttle.0;
         match (self.server.is_behind.replace(is_behind), is_behind) {

@@ -1,7 +1,7 @@
-//! Reads one peer's stream: bytes to messages, in order.
+//! Reads the stream of one peer: bytes to messages, in order.
 //!
-//! Owns the read buffer. **No byte is ever lost to a wait that is given up**: what was read is in the buffer
-//! before anything else is awaited, and the buffer outlives every wait.
+//! Owns the read buffer. **A cancelled wait loses no byte**: what was read is in the buffer before the next wait, and
+//! the buffer outlives every wait.
 
 use std::borrow::Cow;
 
@@ -22,17 +22,17 @@ use crate::{
 const SMALL_READ: usize = 8 * 1024;
 const LARGE_READ: usize = 64 * 1024;
 
-/// What holds a reader back.
+/// The back pressure on a reader.
 #[derive(Debug)]
 pub(super) enum Backpressure {
-    /// An outbox over high water.
+    /// It pauses for an outbox over high water.
     Pause {
-        /// While this holds, nothing is read,
+        /// While this is true, nothing is read,
         paused: watch::Receiver<bool>,
-        /// unless this does: what a dead process left in its pipe is little, and waits for nobody.
+        /// unless this is true: a dead process left little in its pipe.
         dead: watch::Receiver<bool>,
     },
-    /// Nothing does for long.
+    /// It only slows down.
     Throttle(ReadThrottle),
 }
 
@@ -41,7 +41,7 @@ impl Backpressure {
         match self {
             Backpressure::Pause { paused, dead } => {
                 if *paused.borrow() {
-                    // An error means that nobody is left who could pause.
+                    // An error means that nothing can pause it.
                     tokio::select! {
                         _ = paused.wait_for(|paused| !paused) => {}
                         _ = dead.wait_for(|dead| *dead) => {}
@@ -53,16 +53,16 @@ impl Backpressure {
     }
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The other side closed it, perhaps within a message.
     Eof(Option<String>),
-    /// What it says cannot be told apart into messages.
+    /// Its bytes are not messages.
     Broken(String),
 }
 
-/// Delivers what a peer says until its stream ends. `junk` is told what is no message.
+/// Delivers messages of a peer until its stream ends. `junk` gets text between messages.
 pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     max_len: usize,
@@ -85,12 +85,12 @@ pub(super) async fn read(
         events.room().await;
         backpressure.wait().await;
         let missing = codec.missing(&buffer);
-        // Nor should a message that was large once. Between the header and the body of one there is room for the body.
+        // A large message should not keep a large buffer alive. Between header and body there is room for the body.
         if buffer.is_empty() && missing == 0 && buffer.capacity() > 2 * LARGE_READ {
             buffer = BytesMut::new();
         }
         let is_large = missing >= LARGE;
-        // There is room for what is missing of a large one; none at all would read as the end of the stream.
+        // A large message has room for its rest; no room at all would read as the end of the stream.
         buffer.reserve(if is_large { 1 } else { chunk });
         let room = buffer.capacity() - buffer.len();
         let limit = if is_large { room.min(missing) } else { room };
@@ -99,7 +99,7 @@ pub(super) async fn read(
             Ok(n) => n,
             Err(error) => return End::Eof(Some(error.to_string())),
         };
-        // Few and small messages should not hold a large buffer alive.
+        // Few and small messages should not keep a large buffer alive.
         let is_more = n >= room && !is_large;
         chunk = if is_more { (chunk * 2).min(LARGE_READ) } else { (chunk / 2).max(SMALL_READ) };
     }
@@ -122,7 +122,7 @@ fn deliver(incoming: Incoming, peer: Peer, events: &Events, junk: &mut impl FnMu
     }
 }
 
-/// As much of a text as a log should hold of it.
+/// An excerpt of a text for the log.
 pub(super) fn excerpt(text: &str) -> Cow<'_, str> {
     redact(&text[..text.floor_char_boundary(200)])
 }
@@ -146,7 +146,7 @@ mod tests {
 
     const PEER: Peer = Peer::Client(ClientId::EDITOR);
 
-    /// What was written at once is read at once, as far as there is room.
+    /// Returns each write in one read, if there is room.
     struct Writes(VecDeque<Vec<u8>>);
 
     impl AsyncRead for Writes {
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// The lengths of the messages that are read, and how the stream ended.
+    /// The lengths of the messages, and the end of the stream.
     async fn lengths(writes: Vec<Vec<u8>>) -> (Vec<usize>, End) {
         let (events, mut inbox): (Events, Inbox) = inbox(usize::MAX);
         let (paused, dead) = (watch::Sender::new(false), watch::Sender::new(false));

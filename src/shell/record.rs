@@ -1,10 +1,9 @@
-//! Writes a recording of all that the core is told and answers, while it happens.
+//! Writes a recording of all events and effects of the core, while they happen.
 //!
-//! - **The core is never held up**: what happens is handed to a thread of its own, which makes lines of it, takes
-//!   secrets and texts out, and writes. What waits for that thread is bounded in bytes; beyond that the recording
-//!   ends, and says so in its last line.
-//! - **A file that is there is never touched**, nor a link followed: the next free name is taken.
-//! - Lines are written whole, so a recording of a killed lspool can be read up to where it ends.
+//! - **It never delays the core**: a thread of its own gets the events, removes secrets and texts, and writes lines.
+//!   The queue of that thread is bounded in bytes. Beyond that the recording ends, and its last line says so.
+//! - **It changes no existing file**, and follows no link: it takes the next free name.
+//! - It writes whole lines, so the recording of a killed lspool is readable up to its end.
 
 use std::{
     env,
@@ -34,33 +33,33 @@ use crate::{
     },
 };
 
-/// The variable that says where to record if no flag does. For editors that give no flags to their servers.
+/// The variable with the file of the recording, for editors that cannot pass options.
 pub const VARIABLE: &str = "LSPOOL_RECORD";
 
-/// Bytes of messages that may wait to be written, usually.
+/// How many bytes of messages may usually wait.
 pub const WAITING: usize = 64 << 20;
 
-/// How long the end of lspool may be held up by what is not yet written.
+/// How long unwritten lines may delay the end of lspool.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Names that are tried beside the one that was asked for.
+/// How many names to try.
 const NAMES: usize = 1000;
 
-/// What the last line needs.
+/// Room for the last line.
 const LAST_LINE: usize = 128;
 
-/// What a recording is to be.
+/// The settings of a recording.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whether texts stay as they are.
+    /// Whether to keep texts.
     pub texts: bool,
-    /// How long the file may become, in bytes.
+    /// The maximum size, in bytes.
     pub max_size: usize,
-    /// How much may wait to be written, in bytes.
+    /// How many bytes may wait.
     pub max_waiting: usize,
 }
 
-/// Something that happened, on its way to the file.
+/// An event or effect on its way to the file.
 enum Happening {
     Event(Event),
     Timeout,
@@ -70,15 +69,15 @@ enum Happening {
 
 enum Note {
     Step(Duration, Vec<Happening>, usize),
-    /// Nothing more comes, for this reason.
+    /// The end, with the reason.
     End(Duration, Kind),
 }
 
-/// Where to tell what happens.
+/// The handle for the driver.
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
-    /// Absent once the recording has ended.
+    /// `None` after the end of the recording.
     notes: Option<mpsc::Sender<Note>>,
     waiting: Arc<AtomicUsize>,
     max_waiting: usize,
@@ -86,7 +85,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a recording in a new file that only this user can read. Its name may be another one: `FILE-2` and so on.
+    /// Begins a recording in a new private file. Its name may be `FILE-2` and so on.
     pub fn create(
         file: &Path,
         plan: &Plan,
@@ -94,7 +93,7 @@ impl Recorder {
         config: &Config,
     ) -> io::Result<(Recorder, PathBuf)> {
         let (out, path) = create(file)?;
-        // Only those that are text can be told apart from one.
+        // Only variables that are text can look like a secret.
         let variables = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let encoder = Encoder::new(plan.texts, Encoder::secrets(variables));
@@ -112,20 +111,22 @@ impl Recorder {
         let (done, written) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let header = encoder.header(identity, config);
-        // A file without a header is none, however short it is to be.
+        // The header is written in any case.
         let left = plan.max_size.saturating_sub(header.len());
         let mut writer = Writer { out, encoder, left, unwritten: header, waiting: waiting.clone() };
         writer.flush()?;
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
-            // Why it ends is in its last line, or cannot be told.
-            writer.write(&incoming).unwrap_or_else(|error| tracing::warn!(%error, "the recording ends"));
+            // The last line, if it can be written, says why it ends.
+            writer
+                .write(&incoming)
+                .unwrap_or_else(|error| tracing::warn!(%error, "could not write the recording"));
             done.send(()).ok();
         })?;
         let start = tokio::time::Instant::now().into_std();
         Ok(Recorder { start, notes: Some(notes), waiting, max_waiting: plan.max_waiting, written })
     }
 
-    /// Whether nothing more is recorded.
+    /// Whether the recording has ended.
     fn has_ended(&self) -> bool {
         self.notes.is_none()
     }
@@ -139,7 +140,7 @@ impl Recorder {
             true => (Note::End(at, Kind::TooSlow), true),
             false => (Note::Step(at, happenings, size), false),
         };
-        // A writer that is gone has said why.
+        // An ended writer has logged the reason.
         if notes.send(note).is_err() || is_last {
             self.notes = None;
         }
@@ -153,12 +154,12 @@ impl Drop for Recorder {
             notes.send(Note::End(now.saturating_duration_since(self.start), Kind::Done)).ok();
         }
         if self.written.recv_timeout(FAREWELL).is_err() {
-            tracing::warn!("the recording is not complete: its file takes too long to write");
+            tracing::warn!("recording ended early: writing its file took too long");
         }
     }
 }
 
-/// What it holds in memory, roughly.
+/// The rough size in memory.
 fn size(it: &Happening) -> usize {
     const REST: usize = 256;
     REST + match it {
@@ -190,7 +191,7 @@ fn create(file: &Path) -> io::Result<(File, PathBuf)> {
         other => Some(other.map(|it| (it, path))),
     });
     found.unwrap_or_else(|| {
-        let message = format!("there are {NAMES} recordings of that name already");
+        let message = format!("{NAMES} recordings of that name exist");
         Err(io::Error::new(io::ErrorKind::AlreadyExists, message))
     })
 }
@@ -209,17 +210,17 @@ fn numbered(file: &Path, n: usize) -> PathBuf {
 struct Writer<W> {
     out: W,
     encoder: Encoder,
-    /// Bytes that may still be written.
+    /// How many bytes may still be written.
     left: usize,
     /// Whole lines.
     unwritten: Vec<u8>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// So long the writer sleeps when something has come: who forwards messages need not wake it for each of them.
+/// How long the writer sleeps after a note, so that not every message wakes it.
 const NAP: Duration = Duration::from_millis(2);
 
-/// Lines are gathered until they have come to this, unless there is nothing more to do.
+/// How many bytes to gather before a write, unless the queue is empty.
 const GATHERED: usize = 64 << 10;
 
 impl<W: Write> Writer<W> {
@@ -264,7 +265,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Takes a line if there is room for it, and for a last one.
+    /// Adds a line, if there is room for it and for a last one.
     fn line(&mut self, line: &[u8]) -> bool {
         let has_room = self.left >= line.len() + LAST_LINE;
         if has_room {
@@ -281,7 +282,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A core, and a recording of what it does.
+/// A core with a recording.
 #[derive(Debug)]
 pub struct Recorded<C> {
     core: C,
@@ -289,7 +290,7 @@ pub struct Recorded<C> {
 }
 
 impl<C: Core> Recorded<C> {
-    /// Nothing has happened to the core yet.
+    /// Wraps a core before its first event.
     pub fn new(core: C, recorder: Recorder) -> Recorded<C> {
         Recorded { core, recorder }
     }
@@ -307,7 +308,7 @@ impl<C: Core> Recorded<C> {
     }
 }
 
-/// Recorded when it is dropped, so that what makes the core panic is recorded too.
+/// Recorded when dropped, so that a panic of the core is recorded too.
 struct Step<'a, C: Core> {
     recorded: &'a mut Recorded<C>,
     now: Instant,

@@ -1,43 +1,43 @@
-//! How much and how long: the numbers of the shell.
+//! The limits of the shell.
 
 use std::{path::PathBuf, time::Duration};
 
 use super::{outbox::Limits, process::EndTimes};
 use crate::{config::ServerConfig, rpc::Codec};
 
-/// The numbers of the shell. The defaults are those of the product; tests use smaller ones.
+/// The limits of the shell. The defaults are for users; tests use smaller ones.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The longest message that is read from the editor.
+    /// The longest message of the editor.
     pub max_message: usize,
-    /// Of each outbox.
+    /// The limits of each outbox.
     pub limits: Limits,
     /// How long a process may take to end.
     pub end_times: EndTimes,
-    /// How long a process may take to end that was told `exit`, until the configuration says it.
+    /// How long a process may take to end after `exit`, until the configuration sets it.
     pub exit_grace: Duration,
-    /// How long the editor may take to read what is left, at our end.
+    /// How long the editor may take to read its last messages.
     pub farewell: Duration,
-    /// How long our end may take at most, beside what processes have to end by themselves.
+    /// How long the end of lspool may take, in addition to the time for processes to end by themselves.
     pub last_call: Duration,
-    /// What control clients may cost.
+    /// The limits of control clients.
     pub control: ControlLimits,
-    /// How long the configuration files must be quiet before they are looked at again.
+    /// How long the configuration files must be quiet before lspool reads them again.
     pub debounce: Duration,
-    /// Where state is kept that outlives lspool, if anywhere.
+    /// The folder for state that outlives lspool.
     pub state: Option<PathBuf>,
 }
 
-/// What control clients may cost.
+/// The limits of control clients.
 #[derive(Clone, Debug)]
 pub struct ControlLimits {
-    /// So many at once.
+    /// The number of clients at once.
     pub clients: usize,
-    /// The longest message that is read from one.
+    /// The longest message of a client.
     pub max_message: usize,
-    /// Of the outbox of each.
+    /// The limits of the outbox of each client.
     pub outbox: Limits,
-    /// How long one may take no byte although some wait for it.
+    /// How long a client may read nothing while messages wait for it.
     pub stall: Duration,
 }
 

@@ -1,11 +1,11 @@
-//! The signals that ask lspool to end.
+//! The signals that end lspool.
 
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
 
-/// Numbers of the signals as they come. Must be called within the runtime; what cannot be had is left out.
+/// Listens for the signals; returns their numbers. Must be called within the runtime. Leaves out a signal that fails.
 pub fn listen() -> mpsc::Receiver<i32> {
     let (sender, receiver) = mpsc::channel(8);
     for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
@@ -16,7 +16,7 @@ pub fn listen() -> mpsc::Receiver<i32> {
                     while signals.recv().await.is_some() && sender.send(kind.as_raw_value()).await.is_ok() {}
                 });
             }
-            Err(error) => tracing::warn!(%error, ?kind, "a signal cannot be listened to"),
+            Err(error) => tracing::warn!(%error, ?kind, "could not listen to a signal"),
         }
     }
     receiver

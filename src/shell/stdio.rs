@@ -1,12 +1,12 @@
-//! Our own stdin and stdout as asynchronous streams.
+//! lspool's stdin and stdout as asynchronous streams.
 //!
 //! Owns the descriptors and their blocking mode; knows nothing of frames.
 //!
-//! - A pipe is opened anew, so that its non-blocking mode is ours alone.
-//! - A socket cannot be opened anew: the mode is set on the description that we share with whoever gave it to
-//!   us, and set back when [`Stdio::modes`] is dropped.
-//! - Anything else (a file, a terminal) goes through a thread. **The process must not wait for that thread at
-//!   its end**: a read of a terminal cannot be called off.
+//! - A pipe is opened again, so that its non-blocking mode is only lspool's.
+//! - A socket cannot be opened again: lspool sets the mode on the shared description, and restores it when
+//!   [`Stdio::modes`] is dropped.
+//! - Anything else (a file, a terminal) uses a thread. **The process must not wait for that thread at its end**: a
+//!   read of a terminal cannot be cancelled.
 
 use std::{
     fs::File,
@@ -23,7 +23,7 @@ use tokio::{
     net::{UnixStream, unix::pipe},
 };
 
-/// What a pipe shall hold, in bytes. An unprivileged user may have 64 MiB of them.
+/// The wanted size of a pipe, in bytes. An unprivileged user may have 64 MiB of pipes.
 #[cfg(target_os = "linux")]
 const PIPE: usize = 256 << 10;
 
@@ -32,32 +32,32 @@ pub type Input = Box<dyn AsyncRead + Unpin>;
 /// A stream that is written.
 pub type Output = Box<dyn AsyncWrite + Unpin>;
 
-/// How the editor is spoken with.
+/// The streams to and from the editor.
 pub struct Stdio {
-    /// What it says.
+    /// The editor's messages.
     pub input: Input,
-    /// What it is told.
+    /// The messages to the editor.
     pub output: Output,
-    /// Sets the streams back to how they were found, when dropped.
+    /// Restores the modes of the streams when dropped.
     pub modes: Modes,
 }
 
-/// Descriptions whose mode was changed although they are shared, and their flags before.
+/// Shared descriptions with a changed mode, and their old flags.
 #[derive(Debug, Default)]
 pub struct Modes(Vec<(OwnedFd, OFlags)>);
 
 impl Drop for Modes {
     fn drop(&mut self) {
-        // Backwards: stdin and stdout may be one socket, and the first look saw it as it was.
+        // Backwards: stdin and stdout may be one socket, and the first entry has its original flags.
         for (fd, flags) in self.0.iter().rev() {
             if let Err(error) = fcntl_setfl(fd, *flags) {
-                tracing::debug!(%error, "the mode of a standard stream could not be set back");
+                tracing::debug!(%error, "could not restore the mode of a standard stream");
             }
         }
     }
 }
 
-/// Our stdin and stdout. Must be called within the runtime.
+/// Opens stdin and stdout. Must be called within the runtime.
 pub fn open() -> Stdio {
     let mut modes = Modes::default();
     let input = input(io::stdin().as_fd(), &mut modes);
@@ -74,7 +74,7 @@ fn input(fd: BorrowedFd<'_>, modes: &mut Modes) -> Input {
         _ => Ok(Box::new(tokio::io::stdin())),
     };
     opened.unwrap_or_else(|error| {
-        tracing::debug!(%error, "stdin is read by a thread");
+        tracing::debug!(%error, "used a thread to read stdin");
         Box::new(tokio::io::stdin())
     })
 }
@@ -88,17 +88,16 @@ fn output(fd: BorrowedFd<'_>, modes: &mut Modes) -> Output {
         _ => Ok(Box::new(tokio::io::stdout())),
     };
     opened.unwrap_or_else(|error| {
-        tracing::debug!(%error, "stdout is written by a thread");
+        tracing::debug!(%error, "used a thread to write stdout");
         Box::new(tokio::io::stdout())
     })
 }
 
-/// A pipe that holds a few large messages is filled and emptied with fewer turns of everybody. It works as well if the
-/// system allows no more than it has given.
+/// Enlarges a pipe, so that large messages need fewer switches between tasks. Works without it too.
 pub(super) fn widen(pipe: impl AsFd) {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::pipe::fcntl_setpipe_size(pipe, PIPE) {
-        tracing::debug!(%error, "a pipe keeps its size");
+        tracing::debug!(%error, "could not enlarge a pipe");
     }
     #[cfg(not(target_os = "linux"))]
     let _ = pipe;
@@ -123,7 +122,7 @@ fn reopen(_fd: BorrowedFd<'_>, _access: OFlags) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// A socket of any family: it is only read and written, which is the same for all.
+/// A socket of any family: reading and writing are the same for all.
 fn share(fd: BorrowedFd<'_>, modes: &mut Modes) -> io::Result<UnixStream> {
     let flags = fcntl_getfl(fd)?;
     modes.0.push((fcntl_dupfd_cloexec(fd, 3)?, flags));

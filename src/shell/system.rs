@@ -1,7 +1,7 @@
 //! Processes of the operating system.
 //!
-//! Owns how a process is started (own group, piped streams, the guard's mark) and what its death looks like.
-//! Must be used from one thread.
+//! Owns the start of a process (own group, piped streams, the guard's mark) and its exit. Must be used from one
+//! thread.
 
 use std::{
     cell::{Cell, RefCell},
@@ -35,10 +35,10 @@ use super::{
 };
 use crate::core::event::{Exit, Launch, SpawnFailure};
 
-/// How long the guard is put off, so that it does not slow down the server that is just starting.
+/// The delay of the guard, so that it does not slow down the first server.
 const GUARD_DELAY: Duration = Duration::from_millis(2);
 
-/// The operating system, and the guard that watches over what is started here.
+/// The operating system, with the guard of the started processes.
 #[derive(Debug)]
 pub struct System {
     starter: Starter,
@@ -48,13 +48,13 @@ pub struct System {
 }
 
 impl System {
-    /// Nothing is started yet.
+    /// A system without processes.
     pub fn new(guard: Guard) -> System {
         let starter = Starter { guard: Rc::new(RefCell::new(guard)), is_kept: Rc::default() };
         System { starter, private: None, control: None, socket: Rc::default() }
     }
 
-    /// Control clients may connect there.
+    /// Adds a control socket.
     #[must_use]
     pub fn with_control(self, place: Place) -> System {
         System { control: Some(place), ..self }
@@ -65,16 +65,16 @@ impl System {
     }
 }
 
-/// Starts processes, and tells the guard of them.
+/// Starts processes, and reports them to the guard.
 #[derive(Clone, Debug)]
 struct Starter {
     guard: Rc<RefCell<Guard>>,
-    /// A task sees to it that there is a guard.
+    /// Whether a task keeps the guard running.
     is_kept: Rc<Cell<bool>>,
 }
 
 impl Starter {
-    /// `leads`: it is made the leader of its group. Who is to lead a session must not be one before.
+    /// `leads`: makes the process the leader of its group. The leader of a session must not lead a group before.
     fn start(&self, launch: Arc<Launch>, leads: bool) -> Starting {
         let mark = self.guard.borrow().mark().value().to_owned();
         let prepare = move |mut command: Command, launch: &Launch| {
@@ -109,9 +109,10 @@ impl Starter {
         Box::pin(async move {
             match coming.await {
                 Some(come) => come.map(|(child, parent)| starter.started(child, parent)),
-                None => {
-                    Err(SpawnFailure { permanent: false, message: "no thread to start it in".to_owned() })
-                }
+                None => Err(SpawnFailure {
+                    permanent: false,
+                    message: "cannot make a thread to start it".to_owned(),
+                }),
             }
         })
     }
@@ -145,7 +146,7 @@ impl Starter {
             if is_kept {
                 return guard.borrow_mut().start();
             }
-            // Listened for before it can die: without it, nobody would end the servers if lspool were killed next.
+            // Before the guard can die. A missed death would leave lspool without a guard.
             let deaths = signal(SignalKind::child());
             guard.borrow_mut().start();
             let Ok(mut deaths) = deaths else { return };
@@ -198,7 +199,10 @@ impl World for System {
                     Some(Box::new(listener) as _)
                 }
                 Err(problem) => {
-                    tracing::warn!(problem, "no control socket: `lspool status` does not see this lspool");
+                    tracing::warn!(
+                        problem,
+                        "could not make a control socket: `lspool status` does not show this lspool"
+                    );
                     None
                 }
             }
@@ -207,14 +211,14 @@ impl World for System {
 
     fn close(&mut self) -> Waiting<'_, ()> {
         if let Some(socket) = self.socket.take() {
-            // Who swept may have been faster.
+            // Another lspool may have removed it.
             std::fs::remove_file(&socket).ok();
             self.guard().borrow_mut().remove_path(&socket);
         }
         if let Some(folder) = self.private.take() {
             match std::fs::remove_dir_all(&folder) {
                 Ok(()) => self.guard().borrow_mut().remove_path(&folder),
-                Err(error) => tracing::warn!(%error, folder = %folder.display(), "cannot be removed"),
+                Err(error) => tracing::warn!(%error, folder = %folder.display(), "could not remove"),
             }
         }
         let leaving = self.guard().borrow_mut().quit();
@@ -235,7 +239,7 @@ fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
     ) || is_no_executable(error);
     let message = match &launch.cwd {
         Some(cwd) if is_folder_missing => {
-            format!("cannot start {program}: its working folder {} is not there", cwd.display())
+            format!("cannot start {program}: its working folder {} does not exist", cwd.display())
         }
         _ => format!("cannot start {program}: {error}"),
     };
@@ -246,8 +250,8 @@ fn is_no_executable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())
 }
 
-/// Whether an executable file that the system cannot run begins with a line of text. Then it is a script without `#!`, which
-/// a shell runs, as `execvp` does. The rest may be anything: some scripts carry an archive.
+/// Whether an executable that the system cannot run begins with a line of text. Then it is a script without `#!`, and
+/// a shell runs it, as `execvp` does. The rest may be anything: some scripts contain an archive.
 fn is_script(launch: &Launch) -> bool {
     let mut start = [0; 256];
     let program = launch.cwd.as_deref().unwrap_or(Path::new("")).join(&launch.program);
@@ -255,18 +259,18 @@ fn is_script(launch: &Launch) -> bool {
     let line = start[..n].split(|it| *it == b'\n').next().unwrap_or_default();
     let is_text = match std::str::from_utf8(line) {
         Ok(_) => true,
-        // A character that is cut off at the end of what was read.
+        // The read cut off a character at the end.
         Err(error) => error.error_len().is_none(),
     };
     is_text && !line.contains(&0)
 }
 
-/// Whether there is such a process. One of somebody else may not be signalled, but it is there.
+/// Whether a process exists. A process of another user exists, but cannot be signalled.
 pub(super) fn exists(pid: Pid) -> bool {
     !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }
 
-/// A process that we started and nobody else reaps.
+/// A process that lspool started, and that only lspool reaps.
 struct Own {
     pid: Pid,
     child: tokio::process::Child,
@@ -279,7 +283,7 @@ impl Own {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(self.pid), look) {
             Ok(status) => status.is_some(),
-            // Not to be waited for: it is gone.
+            // It has exited: there is nothing to wait for.
             Err(error) => error != rustix::io::Errno::INTR,
         }
     }
@@ -309,14 +313,14 @@ impl GroupLeader for Own {
             Request::Terminate => Signal::TERM,
             Request::Kill => Signal::KILL,
         };
-        // It fails if all are gone, which is what was wanted; or if the process has not come to make its group.
+        // It fails if all have exited, or if the process has not made its group yet.
         if kill_process_group(self.pid, signal) == Err(rustix::io::Errno::SRCH) {
             kill_process(self.pid, signal).ok();
         }
     }
 
     fn reap(&mut self) -> Waiting<'_, Exit> {
-        // Its number may be given away as soon as it is reaped.
+        // The system may reuse its number as soon as it is reaped.
         self.guard.borrow_mut().remove_group(self.pid());
         Box::pin(async { self.child.wait().await.map_or(Exit::Unknown, exit) })
     }

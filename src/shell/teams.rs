@@ -1,7 +1,7 @@
-//! What is stored of teams: one file for each, which only this user can read, and which one lspool has at a time.
+//! Stored teams: one private file for each, owned by one lspool at a time.
 //!
-//! They lie in `$XDG_STATE_HOME/lspool/teams`, in a folder of their workspace. Who has a team holds a lock on a file beside
-//! its own; the system lets go of it when lspool ends, however it does.
+//! The files are in `$XDG_STATE_HOME/lspool/teams`, in a folder for their workspace. The owner of a team holds a lock
+//! on a file beside it. The system releases the lock when lspool ends in any way.
 
 use std::{
     collections::BTreeMap,
@@ -26,27 +26,27 @@ use crate::{
     util::fnv::fnv1a,
 };
 
-/// How a file ends that holds a team.
+/// The suffix of a team's file.
 const ENDING: &str = ".json";
 
-/// The teams that this lspool has.
+/// The teams that this lspool owns.
 #[derive(Debug, Default)]
 struct Teams {
     locks: BTreeMap<PathBuf, fs::File>,
 }
 
-/// Where teams are stored, and those that this lspool has.
+/// The store of teams.
 #[derive(Debug)]
 pub(super) struct Store {
-    /// The folder of the user's state.
+    /// The folder for the user's state.
     state: Option<PathBuf>,
     teams: Arc<Mutex<Teams>>,
-    /// Of their own: a large team keeps no transcript waiting, nor the file of a mode.
+    /// A queue of its own, so that a large team delays neither transcripts nor mode files.
     files: Files,
 }
 
 impl Store {
-    /// Nothing is stored yet.
+    /// An empty store.
     pub(super) fn new(state: Option<PathBuf>) -> Store {
         Store { state, teams: Arc::default(), files: Files::default() }
     }
@@ -100,7 +100,7 @@ impl Store {
         });
     }
 
-    /// Finds the folder of the teams of a workspace. The workspace may have to be waited for.
+    /// Finds the folder of the teams of a workspace. The disk may be slow, so a thread runs the result.
     fn place(&self, folders: &[PathBuf]) -> impl FnOnce() -> Result<PathBuf, TeamFault> + Send + use<> {
         let (state, first) = (self.state.clone(), folders.first().cloned());
         move || place(state.as_deref(), first.as_deref())
@@ -109,8 +109,7 @@ impl Store {
 
 /// The folder of the teams of a workspace.
 fn place(state: Option<&Path>, first: Option<&Path>) -> Result<PathBuf, TeamFault> {
-    let none =
-        || TeamFault::Failed("there is no folder for it: neither XDG_STATE_HOME nor HOME is set".to_owned());
+    let none = || TeamFault::Failed("no folder for it: set XDG_STATE_HOME or HOME".to_owned());
     let root = state.ok_or_else(none)?.join("lspool").join("teams");
     let Some(first) = first else { return Ok(root.join("none")) };
     let first = first.canonicalize().unwrap_or_else(|_| first.to_owned());
@@ -122,11 +121,11 @@ fn place(state: Option<&Path>, first: Option<&Path>) -> Result<PathBuf, TeamFaul
 }
 
 fn failed(error: &io::Error) -> TeamFault {
-    TeamFault::Failed(format!("what is stored of it cannot be reached: {error}"))
+    TeamFault::Failed(format!("cannot read its file: {error}"))
 }
 
 impl Teams {
-    /// All teams in a folder. They are this lspool's from now on.
+    /// Loads all teams of a folder. This lspool owns them then.
     fn load(&mut self, folder: &Path) -> Vec<StoredTeam> {
         let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
         let name = |it: fs::DirEntry| it.file_name().to_str()?.strip_suffix(ENDING).map(str::to_owned);
@@ -148,7 +147,7 @@ impl Teams {
         self.lock(folder, name)?;
         let file = file(folder, name);
         if is_new && file.exists() {
-            return Err(TeamFault::Failed("another lspool has made one of that name".to_owned()));
+            return Err(TeamFault::Failed("another lspool has a team of that name".to_owned()));
         }
         let written = || {
             private::replace(&file, |out| {
@@ -160,7 +159,7 @@ impl Teams {
         written().map_err(|error| failed(&error))
     }
 
-    /// Removes what is stored of a team.
+    /// Removes the file of a team.
     fn remove(&mut self, folder: &Path, name: &str) {
         if self.lock(folder, name).is_err() {
             return;
@@ -170,7 +169,7 @@ impl Teams {
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != io::ErrorKind::NotFound
             {
-                tracing::warn!(%error, file = %path.display(), "cannot be removed");
+                tracing::warn!(%error, file = %path.display(), "could not remove");
             }
         }
         self.locks.remove(&lock);
@@ -200,7 +199,7 @@ impl Teams {
                 lock.read_to_string(&mut holder).ok();
                 return Err(TeamFault::Busy(format!("process {}", holder.trim())));
             }
-            // It may have been removed by the one who had it.
+            // Its owner may have removed it.
             let is_there =
                 fs::metadata(&path).is_ok_and(|it| lock.metadata().is_ok_and(|own| own.ino() == it.ino()));
             if is_there {
@@ -208,7 +207,7 @@ impl Teams {
                     lock.set_len(0)?;
                     lock.write_all(std::process::id().to_string().as_bytes())
                 };
-                // It is for people only.
+                // Only for people.
                 note().ok();
                 self.locks.insert(path, lock);
                 return Ok(());
@@ -275,7 +274,7 @@ mod tests {
             let store = Store::new(Some(root.path().to_owned()));
             let folders = vec![link.clone()];
             store.write(&events, &folders, (1, "t".to_owned()), (Bytes::from_static(b"1"), true));
-            // Asked of a thread that may wait: what the path means is found out there.
+            // A thread resolves the path, because it may wait.
             fs::remove_file(&link).unwrap();
             std::os::unix::fs::symlink(root.path().join("after"), &link).unwrap();
             store.files.after(|| ()).await.unwrap().unwrap();

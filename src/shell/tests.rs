@@ -1,6 +1,6 @@
 //! The driver over in-memory streams, with a scripted core, servers and editor, in virtual time.
 //!
-//! Time only passes when nobody can go on, so a deadlock is a timeout that fires at once.
+//! Time passes only when no task can continue, so a deadlock is a timeout that fires at once.
 
 mod control;
 mod ending;
@@ -61,8 +61,8 @@ impl<F: FnMut(Event) -> Vec<Effect>> Core for Script<F> {
     }
 }
 
-/// What a core that only passes messages on does with an event: requests of the editor go to the first server,
-/// everything that a server says to the editor, and the end of the editor is ours.
+/// A core that forwards messages: requests of the editor go to the first server, messages of servers go to the
+/// editor, and lspool ends with the editor.
 fn relay(event: Event) -> Vec<Effect> {
     match event {
         Event::Received(EDITOR, frame) if frame.method() == Some("start") => {
@@ -87,7 +87,7 @@ fn launch() -> Arc<Launch> {
     })
 }
 
-/// What happened, in words, for asserting on.
+/// The events, in words for assertions.
 #[derive(Clone, Default)]
 struct Log(Rc<RefCell<Vec<String>>>);
 
@@ -187,7 +187,7 @@ struct Fakes<F> {
     start: watch::Receiver<Start>,
 }
 
-/// What becomes of a server that is started.
+/// The fate of a started server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     Works,
@@ -196,7 +196,7 @@ enum Start {
     Hangs,
 }
 
-/// Who connects is sent by the test.
+/// The connections, which the test sends.
 struct Fakesocket(mpsc::Receiver<Connection>);
 
 impl Listener for Fakesocket {
@@ -210,13 +210,13 @@ impl Listener for Fakesocket {
     }
 }
 
-/// What a fake server has to work with.
+/// The streams and events of a fake server.
 struct Streams {
     stream: FrameStream,
     stderr: DuplexStream,
 }
 
-/// Lives for ever, reads nothing, says nothing.
+/// Lives forever, reads nothing, sends nothing.
 async fn deaf(_streams: Streams) -> Exit {
     std::future::pending().await
 }
@@ -339,7 +339,7 @@ impl Stage {
         }
     }
 
-    /// Plays until the driver is done; gives back its exit status and what the editor made of it.
+    /// Runs until the driver ends; returns its exit status and the result of the editor.
     async fn play<E, S>(
         &mut self,
         core: impl Core,

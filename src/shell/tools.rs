@@ -1,10 +1,10 @@
-//! Carries out calls of builtin tools, off the thread that forwards messages.
+//! Runs calls of builtin tools, off the thread that forwards messages.
 //!
-//! What a call means and what is answered is [`crate::builtin_tools`]'s; this touches the files, and runs the commands.
+//! [`crate::builtin_tools`] owns the meaning of calls and answers; this module touches files and runs commands.
 //!
-//! - **Each call is answered once**, also one that is cancelled or fails.
-//! - Nothing outside the workspace folders is opened (`workspace`).
-//! - A command has ended, with all of its process group, when its call is answered.
+//! - **Each call gets one answer**, also if it is cancelled or fails.
+//! - It opens nothing outside the workspace folders (`workspace`).
+//! - When a call of a command is answered, the whole process group has ended.
 
 mod command;
 mod confine;
@@ -51,16 +51,16 @@ use crate::{
     rpc::{Frame, RawId, path, text},
 };
 
-/// A search ends by itself when it has had its time; this much later it is not waited for.
+/// A search ends by itself at its limit. After this much more, lspool does not wait for it.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// Told with the first command where `confine` can do nothing.
+/// Added to the result of the first command if `confine` has no effect.
 const UNCONFINED: &str = "commands can write anywhere: this system has no Landlock";
 
-/// Opens workspace folders. It may have to wait for a disk.
+/// Opens workspace folders. The disk may be slow.
 type Opener = Arc<dyn Fn(&[PathBuf]) -> Result<Workspace, String> + Send + Sync>;
 
-/// The calls that are carried out.
+/// The running calls.
 pub(super) struct Tools {
     running: BTreeMap<RawId, Running>,
     means: Rc<Means>,
@@ -92,7 +92,7 @@ impl Tools {
         Tools { running: BTreeMap::new(), means: Rc::new(means) }
     }
 
-    /// Begins a call; answered by [`Event::ToolRan`]. Waits for nothing.
+    /// Starts a call. Waits for nothing; [`Event::ToolRan`] has the answer.
     pub(super) fn run(&mut self, call: &Frame, scope: Scope, world: &impl World, events: &Events) {
         let Some(id) = call.id() else { return };
         let asked = match Asked::read(call) {
@@ -128,19 +128,19 @@ impl Tools {
         self.running.insert(id, Running { stopped, cancelled, task });
     }
 
-    /// Nobody wants a call any more. It is answered all the same.
+    /// Cancels a call. It still gets an answer.
     pub(super) fn cancel(&mut self, id: &RawId) {
         if let Some(it) = self.running.get(id) {
             it.stop();
         }
     }
 
-    /// A call is answered.
+    /// Notes the answer of a call.
     pub(super) fn note_ran(&mut self, id: &RawId) {
         self.running.remove(id);
     }
 
-    /// Ends all calls, and waits for that.
+    /// Cancels all calls and waits for their ends.
     pub(super) async fn end(self) {
         self.running.values().for_each(Running::stop);
         for it in self.running.into_values() {
@@ -156,10 +156,10 @@ impl Running {
     }
 }
 
-/// What is asked of the tools.
+/// A request to the tools.
 enum Asked {
     Run(Call),
-    /// Whether this command needs no question.
+    /// Whether this command needs a question.
     Confirm(String),
 }
 
@@ -168,7 +168,7 @@ impl Asked {
         let params = frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
         let tool = Tool::named(bare(&name));
-        let tool = tool.ok_or_else(|| format!("there is no tool {name:?}"))?;
+        let tool = tool.ok_or_else(|| format!("unknown tool {name:?}"))?;
         let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
         match frame.method() {
             Some("conversation/invokeClientToolConfirmation") => {
@@ -187,16 +187,16 @@ fn verdict(id: RawId, is_allowed: bool) -> Event {
     Event::ToolRan(Frame::response(id, accepted(is_allowed).to_string().as_bytes()))
 }
 
-/// What calls need beside what is asked.
+/// The environment of a call.
 struct Means {
     open: Opener,
-    /// Whether this system can keep a command from writing anywhere.
+    /// Whether this system can confine a command.
     can_confine: fn() -> bool,
-    /// It was told that it cannot.
+    /// Whether a model has been told that it cannot.
     is_told: Cell<bool>,
 }
 
-/// Starts a command, and sees it to its end.
+/// Starts a command, and waits for its end.
 async fn in_terminal(
     command: String,
     scope: Scope,
@@ -207,7 +207,7 @@ async fn in_terminal(
     let Some(commands) = commands else { return Outcome::Failed("commands cannot be run here".to_owned()) };
     let (program, limits) = (commands.program(), scope.limits.clone());
     let (open, can_confine) = (means.open.clone(), means.can_confine);
-    // Folders are opened, and programs looked for: none of that on this thread.
+    // In a thread, because opening folders and finding programs may wait for a disk.
     let preparing = spawn_blocking(move || {
         let workspace = open(&scope.folders)?;
         let folders: Vec<_> = workspace.folders().map(ToOwned::to_owned).collect();
@@ -227,7 +227,7 @@ async fn in_terminal(
         Err(why) => return Outcome::Failed(why),
     };
     let started = tokio::select! {
-        // One that is there already is ended in order.
+        // A running command has priority: it must be ended in order.
         biased;
         started = commands.start(launch.into()) => started.map_err(|failure| failure.message),
         _ = cancelled.wait_for(|it| *it) => return Outcome::Cancelled,
@@ -250,7 +250,7 @@ fn took(limit: Duration) -> String {
     format!("it took more than {} s", limit.as_secs())
 }
 
-/// Carries out a call on a thread of the pool. A disk that does not answer is not waited for.
+/// Runs a call in a thread of the pool, and does not wait for a disk that does not answer.
 async fn off_thread(
     call: Call,
     scope: Scope,
@@ -265,18 +265,18 @@ async fn off_thread(
         done = working => done.unwrap_or_else(|error| Outcome::Failed(error.to_string())),
         _ = cancelled.wait_for(|it| *it), if changes_nothing => Outcome::Cancelled,
         () = sleep(limit) => {
-            // What is answered as failed is not done later.
+            // A call that was reported as failed must not happen later.
             stop.store(true, Ordering::Relaxed);
             Outcome::Failed(took(limit))
         }
     }
 }
 
-/// Carries out a call that waits for nothing but the disk.
+/// Runs a call that waits only for the disk.
 fn carry_out(call: &Call, scope: &Scope, stopped: &AtomicBool, open: &Opener) -> Outcome {
-    // What a library does with a file that nobody has thought of shall not cost more than this call.
+    // A panic of a library on a strange file costs only this call.
     let done = catch_unwind(AssertUnwindSafe(|| {
-        // Its time runs from here on: opening a folder is a part of it.
+        // The limit of time starts here, because it includes opening a folder.
         let until = Until::new(stopped, &scope.limits);
         on_disk(call, &open(&scope.folders)?, &scope.limits, &until)
     }));

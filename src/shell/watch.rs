@@ -1,11 +1,11 @@
-//! Tells when a configuration file says something else than when it was last read.
+//! Reports when the content of a configuration file has changed since the last read.
 //!
-//! Files, and folders of files. Owns what they said. Does not read them for anybody: who reads them has them looked at before, so that no
-//! change falls in between.
+//! Owns a fingerprint of files and of folders of files. Reads them for nobody else: a reader registers the files
+//! before it reads them, so that no change is missed.
 //!
-//! **Nothing polls.** The system tells of changes in folders, which is where files come, go and are replaced. Looked at
-//! are all folders in which something decides what a file says: its own, that of each link on the way, and where a
-//! folder is missing, the one in which it would appear. A system that does not tell of changes means no watch.
+//! **Nothing polls.** The system reports changes in folders, in which files appear, disappear and are replaced. The
+//! watched folders are all that decide about the content of a file: its own, that of each link on the way, and for a
+//! missing folder the one in which it would appear. Without reports of the system, nothing is watched.
 
 use std::{
     fs,
@@ -24,31 +24,31 @@ use tokio::{
 use super::inbox::Events;
 use crate::core::event::Event;
 
-/// Longer ones are no configuration files.
+/// A longer file is not a configuration file.
 const LONGEST: u64 = (1 << 20) + 1;
 
-/// More files in a folder are not looked at.
+/// The limit of files in a folder.
 const MOST: usize = 1000;
 
-/// How often the quiet is waited for.
+/// How often to wait for quiet.
 const PATIENCE: u32 = 10;
 
 /// The task that watches.
 #[derive(Debug)]
 pub(super) struct Watch(mpsc::Sender<Request>);
 
-/// Look at these files from now on, and say when you have.
+/// Files to watch from now on, and the signal for having read them.
 type Request = (Vec<PathBuf>, oneshot::Sender<()>);
 
 impl Watch {
-    /// Watches nothing yet. After a change it waits until all is quiet for so long.
+    /// A task that watches nothing yet. After a change it waits for `quiet`.
     pub(super) fn start(quiet: Duration, events: Events) -> Watch {
         let (requests, asked) = mpsc::channel(1);
         spawn_local(run(asked, quiet, events));
         Watch(requests)
     }
 
-    /// Watches these files and no others; what they say when this returns is known.
+    /// Watches only these files. When this returns, it knows their content.
     pub(super) fn look(&self, files: Vec<PathBuf>) -> impl Future<Output = ()> + use<> {
         let requests = self.0.clone();
         async move {
@@ -88,14 +88,14 @@ async fn run(mut asked: mpsc::Receiver<Request>, quiet: Duration, events: Events
     }
 }
 
-/// Looks at the files on a thread that may wait for a disk. Says whether one says something else than before.
+/// Checks the files in a thread, because the disk may be slow. Returns whether one has changed.
 async fn look(mut watched: Watched) -> (Watched, bool) {
     let looking = spawn_blocking(move || {
         let is_changed = watched.look();
         (watched, is_changed)
     });
     looking.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "the configuration files are not watched any more");
+        tracing::error!(%error, "stopped watching the configuration files");
         (Watched::default(), false)
     })
 }
@@ -103,7 +103,7 @@ async fn look(mut watched: Watched) -> (Watched, bool) {
 #[derive(Debug)]
 struct File {
     path: PathBuf,
-    /// What it said, as a number; `None` if there is none, or nothing that could be read.
+    /// The fingerprint of the content; `None` if it is missing or unreadable.
     said: Option<u64>,
 }
 
@@ -116,7 +116,7 @@ impl File {
     }
 }
 
-/// A number that stands for what is at a path. A folder says which files are in it, and what they say.
+/// The fingerprint of a path. For a folder, of its files and their contents.
 fn print_of(path: &Path) -> Option<u64> {
     let mut print = DefaultHasher::new();
     let kind = fs::metadata(path).ok()?;
@@ -128,7 +128,7 @@ fn print_of(path: &Path) -> Option<u64> {
     files.sort();
     for file in files.iter().take(MOST) {
         file.hash(&mut print);
-        // One that cannot be read, and one that says nothing, are not the same.
+        // An unreadable file differs from an empty one.
         let is_read = fs::metadata(file).is_ok_and(|kind| add(file, &kind, &mut print).is_some());
         is_read.hash(&mut print);
     }
@@ -136,7 +136,7 @@ fn print_of(path: &Path) -> Option<u64> {
     Some(print.finish())
 }
 
-/// Adds what a file says. What is read from a pipe would be lost to whoever reads it next.
+/// Adds the content of a file. Reading a pipe would take its content from the real reader.
 fn add(file: &Path, kind: &fs::Metadata, print: &mut DefaultHasher) -> Option<()> {
     let mut read = kind.is_file().then(|| fs::File::open(file))?.ok()?.take(LONGEST);
     let mut some = [0; 8192];
@@ -148,7 +148,7 @@ fn add(file: &Path, kind: &fs::Metadata, print: &mut DefaultHasher) -> Option<()
     }
 }
 
-/// The files, and the folders around them.
+/// The files, with the folders around them.
 #[derive(Debug, Default)]
 struct Watched {
     files: Vec<File>,
@@ -156,14 +156,14 @@ struct Watched {
 }
 
 impl Watched {
-    /// Watches what is to be watched by now, then looks at what the files say.
+    /// Watches the current folders, then checks the files.
     fn look(&mut self) -> bool {
         self.folders.watch_around(|| self.files.iter().map(|it| it.path.as_path()));
-        // Of all: each is to be known.
+        // All files, so that each is known.
         self.files.iter_mut().fold(false, |is_changed, file| file.look() | is_changed)
     }
 
-    /// Something has happened around one of the files.
+    /// Waits for a change around one of the files.
     async fn touched(&self) {
         self.folders.touched().await;
     }
@@ -171,7 +171,7 @@ impl Watched {
 
 #[cfg(target_os = "linux")]
 mod folders {
-    //! Folders as inotify tells of them.
+    //! Watches folders with inotify.
 
     use std::{
         collections::{BTreeMap, BTreeSet, VecDeque},
@@ -189,10 +189,10 @@ mod folders {
     };
     use tokio::io::{Interest, unix::AsyncFd};
 
-    /// As many as the system itself follows.
+    /// The system follows as many.
     const LINKS: u32 = 40;
 
-    /// A file that is being written is of no interest before it is closed.
+    /// The end of a write counts, not each write.
     const WHAT: WatchFlags = WatchFlags::ATTRIB
         .union(WatchFlags::CLOSE_WRITE)
         .union(WatchFlags::CREATE)
@@ -202,25 +202,25 @@ mod folders {
         .union(WatchFlags::MOVE_SELF)
         .union(WatchFlags::ONLYDIR);
 
-    /// In the place of a name: all that are in the folder.
+    /// Instead of a name: all names in the folder.
     const ANY: &str = "/";
 
-    /// The names that matter in a folder.
+    /// The watched names in a folder.
     type Names = BTreeSet<OsString>;
 
     #[derive(Debug, Default)]
     pub(super) struct Folders {
         inotify: Option<AsyncFd<OwnedFd>>,
-        /// By the number that the system gives a watch.
+        /// By the system's number of a watch.
         watched: BTreeMap<i32, Names>,
         has_failed: bool,
     }
 
     impl Folders {
-        /// Watches the folders in which something decides what these files say, and no others.
+        /// Watches only the folders that decide about the content of these files.
         pub(super) fn watch_around<'a, I: Iterator<Item = &'a Path>>(&mut self, files: impl Fn() -> I) {
             let mut before = None;
-            // Until nothing has changed while the watches were set.
+            // Repeats until nothing has changed while the watches were set.
             for _ in 0..5 {
                 let mut wanted: BTreeMap<PathBuf, Names> = BTreeMap::new();
                 for (folder, name) in files().flat_map(all_hinges) {
@@ -233,7 +233,7 @@ mod folders {
                     && !std::mem::replace(&mut self.has_failed, true)
                 {
                     tracing::warn!(
-                        %error, folder = %folder.display(), "changes of the configuration may go unnoticed there"
+                        %error, folder = %folder.display(), "could not watch a folder of configuration files"
                     );
                 }
                 before = Some(wanted);
@@ -252,7 +252,7 @@ mod folders {
             }
             if let Some(inotify) = &self.inotify {
                 for number in self.watched.keys().filter(|it| !watched.contains_key(it)) {
-                    // It goes by itself with its folder.
+                    // The system removes it with its folder.
                     inotify::remove_watch(inotify, *number).ok();
                 }
             }
@@ -273,7 +273,7 @@ mod folders {
             self.inotify.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
         }
 
-        /// Waits until something happens to one of the names.
+        /// Waits until one of the names changes.
         pub(super) async fn touched(&self) {
             let Some(inotify) = &self.inotify else { return pending().await };
             loop {
@@ -286,7 +286,7 @@ mod folders {
             }
         }
 
-        /// Reads all that the system has to tell; says whether it matters.
+        /// Reads all events of the system. Returns whether one matters.
         fn read(&self, inotify: &OwnedFd) -> bool {
             let mut buffer = [MaybeUninit::uninit(); 4096];
             let mut reader = inotify::Reader::new(inotify, &mut buffer);
@@ -301,7 +301,7 @@ mod folders {
                             }
                             // The folder itself.
                             (Some(_), None) => true,
-                            // More has happened than the system could note.
+                            // More events than the system could queue.
                             (None, _) => event.wd() < 0,
                         };
                     }
@@ -312,7 +312,7 @@ mod folders {
         }
     }
 
-    /// The same of a file, or of a folder and the links in it.
+    /// The hinges of a file, or of a folder and the links in it.
     fn all_hinges(file: &Path) -> Vec<(PathBuf, OsString)> {
         let mut all = hinges(file);
         let entries = std::fs::read_dir(file).into_iter().flatten().flatten();
@@ -322,12 +322,12 @@ mod folders {
         all
     }
 
-    /// Where something decides what is found at a path: the name of each link on the way and of the file, with the
-    /// folders in which they are; or the first name that is missing.
+    /// The places that decide what a path leads to: the name of each link on the way and of the file, with their
+    /// folders; or the first missing name.
     pub(super) fn hinges(file: &Path) -> Vec<(PathBuf, OsString)> {
         let Ok(file) = std::path::absolute(file) else { return Vec::new() };
         let mut all = Vec::new();
-        // Free of links.
+        // A path without links.
         let mut at = PathBuf::from("/");
         let mut rest: VecDeque<OsString> = names(&file);
         let mut n_links = 0;
@@ -370,7 +370,7 @@ mod folders {
 
 #[cfg(not(target_os = "linux"))]
 mod folders {
-    //! No way to be told.
+    //! This system does not report changes.
 
     use std::{future::pending, path::Path};
 

@@ -1,6 +1,6 @@
-//! FNV-1a: a number for a name that is written to a disk, the same in every version and on every machine.
+//! FNV-1a: a number for a name in the file system, the same in every version and on every machine.
 
-/// The number of these bytes.
+/// Hashes these bytes.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()

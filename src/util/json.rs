@@ -1,7 +1,7 @@
 //! Reads JSON that other programs write.
 //!
-//! JavaScript writes half a surrogate pair as `\ud83d`, which is no Unicode, and serde refuses the whole value for it.
-//! Here such a half becomes U+FFFD, and so does a byte that is no UTF-8.
+//! JavaScript writes half a surrogate pair as `\ud83d`, which is not Unicode, and serde refuses the whole value. This
+//! module replaces such a half, and bytes that are not UTF-8, by U+FFFD.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub fn read<T: DeserializeOwned>(raw: &[u8]) -> Result<T, serde_json::Error> {
     })
 }
 
-/// The same JSON with U+FFFD in place of what is no Unicode.
+/// Replaces everything that is not Unicode by U+FFFD.
 fn mended(raw: &[u8]) -> Cow<'_, [u8]> {
     let mut out = match String::from_utf8_lossy(raw) {
         Cow::Borrowed(_) => Cow::Borrowed(raw),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     proptest! {
-        /// Only what cannot be read as it is is changed.
+        /// Only invalid text changes.
         #[test]
         fn readable_values_are_read_as_they_are(text in "\\PC{0,20}|[\\\\ud8c\"]{0,12}") {
             let raw = serde_json::to_vec(&text).unwrap();

@@ -1,14 +1,14 @@
-//! Takes secrets out of text that is about to be shown or logged.
+//! Removes secrets from text for people and logs.
 //!
-//! By their shape: tokens of GitHub and Copilot, web tokens; and by their name: what follows `Bearer` or `Cookie:` in a
-//! header, `"accessToken":`, `API_KEY=`, or the user in a URL. It errs on the side of taking out too much.
+//! Finds them by form: tokens of GitHub and Copilot, web tokens; and by name: text after `Bearer` or `Cookie:` in a
+//! header, `"accessToken":`, `API_KEY=`, or the password in a URL. It removes too much rather than too little.
 
 use std::borrow::Cow;
 
-/// What stands in the place of a secret.
+/// The placeholder of a secret.
 const GONE: &str = "<secret>";
 
-/// How tokens of GitHub and Copilot begin, before `_` or `=`.
+/// The beginnings of tokens of GitHub and Copilot, before `_` or `=`.
 const PREFIXES: [(&str, u8); 7] = [
     ("gho", b'_'),
     ("ghu", b'_'),
@@ -19,8 +19,8 @@ const PREFIXES: [(&str, u8); 7] = [
     ("tid", b'='),
 ];
 
-/// The text without its secrets. Those that were numbered before, as in a recording, read like all others: so it is the same
-/// whether the text was redacted already.
+/// Removes secrets. The numbered placeholders of a recording become plain ones, so the result is the same for a text
+/// that was redacted before.
 pub fn redact(text: &str) -> Cow<'_, str> {
     match replace(text, |_| Cow::Borrowed(GONE)) {
         Cow::Borrowed(text) => unnumbered(text).map_or(Cow::Borrowed(text), Cow::Owned),
@@ -28,7 +28,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Without the numbers of secrets, if there are any.
+/// Removes the numbers of placeholders, if there are any.
 fn unnumbered(text: &str) -> Option<String> {
     const NUMBERED: &str = "<secret-";
     let mut parts = text.split(NUMBERED);
@@ -42,7 +42,7 @@ fn unnumbered(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// The text with something else in the place of each secret.
+/// Replaces each secret.
 pub fn replace<'a>(text: &'a str, mut other: impl FnMut(&'a str) -> Cow<'static, str>) -> Cow<'a, str> {
     let mut out = String::new();
     let (mut kept, mut at, mut is_named) = (0, 0, false);
@@ -70,7 +70,7 @@ pub fn replace<'a>(text: &'a str, mut other: impl FnMut(&'a str) -> Cow<'static,
             out.push_str(&other(&text[start..end]));
             kept = end;
         }
-        // `Authorization: Basic SECRET`, `Cookie: a=SECRET; b=SECRET`: a word between is no other name.
+        // `Authorization: Basic SECRET`, `Cookie: a=SECRET; b=SECRET`: the word between is not another name.
         let is_between = || word.contains('=') || SCHEMES.contains(&word.to_ascii_lowercase().as_str());
         is_named = is_name(word) || is_named && is_between();
         at = end;
@@ -82,20 +82,20 @@ pub fn replace<'a>(text: &'a str, mut other: impl FnMut(&'a str) -> Cow<'static,
     Cow::Owned(out)
 }
 
-/// Whether the word stands in the place of a secret already: `<secret-1>`.
+/// Whether the word is a placeholder: `<secret-1>`.
 fn is_placeholder(text: &str, at: usize, word: &str) -> bool {
     word.starts_with("secret") && text[..at].ends_with('<') && text[at + word.len()..].starts_with('>')
 }
 
-/// Characters of which tokens are made.
+/// The characters of tokens.
 fn is_word(it: char) -> bool {
     it.is_ascii_alphanumeric() || "_-.=;+/~%".contains(it)
 }
 
-/// Where in a word its secret begins. `is_named`: the word before said that one follows.
+/// The start of the secret in a word. `is_named`: the previous word announces a secret.
 fn secret(word: &str, is_named: bool) -> Option<usize> {
     let bytes = word.as_bytes();
-    // By what is rare: most words have none of it.
+    // Searches for rare bytes: most words have none of them.
     let marks = memchr::memchr2_iter(b'_', b'=', bytes);
     let starts = marks.flat_map(|at| {
         let is_it = move |(prefix, mark): &&(&str, u8)| bytes[at] == *mark && word[..at].ends_with(prefix);
@@ -118,7 +118,7 @@ fn secret(word: &str, is_named: bool) -> Option<usize> {
     (is_named && is_odd(word)).then_some(0)
 }
 
-/// Where the password ends that begins here, of `scheme://user:password@host`.
+/// The end of a password that begins here, in `scheme://user:password@host`.
 fn password(text: &str, at: usize) -> Option<usize> {
     let user = text[..at].strip_suffix(':')?;
     if !user.rsplit(|it| !is_word(it)).next()?.starts_with("//") {
@@ -129,16 +129,16 @@ fn password(text: &str, at: usize) -> Option<usize> {
     authority.rfind('@').filter(|it| *it > 0).map(|it| at + it)
 }
 
-/// How long the signature is behind a token of Copilot: `tid=…;exp=…:SIGNATURE`.
+/// The length of the signature after a token of Copilot: `tid=…;exp=…:SIGNATURE`.
 fn signature(token: &str, behind: &str) -> usize {
     let signature = behind.strip_prefix(':').filter(|_| token.starts_with("tid="));
     signature.map_or(0, |it| 1 + it.find(|it| !is_word(it)).unwrap_or(it.len()))
 }
 
-/// What may stand between a name and its secret.
+/// Words that may stand between a name and its secret.
 const SCHEMES: [&str; 2] = ["basic", "token"];
 
-/// How names end behind which a secret is likely to follow.
+/// Endings of names that are likely to announce a secret.
 const NAMES: [&str; 21] = [
     "bearer",
     "cookie",
@@ -169,12 +169,12 @@ pub fn is_name(word: &str) -> bool {
         let start = word.len().checked_sub(end.len());
         start.is_some_and(|it| word.as_bytes()[it..].eq_ignore_ascii_case(end.as_bytes()))
     };
-    // The last letter tells nearly all others.
+    // The last letter rules out nearly all words.
     let last = word.bytes().last().unwrap_or_default().to_ascii_lowercase();
     matches!(last, b'r' | b'n' | b'd' | b'e' | b't' | b'l' | b's' | b'y') && NAMES.iter().any(is_end)
 }
 
-/// Whether it looks like what no person would write: not a mere word.
+/// Whether it does not look like a word of a person.
 pub fn is_odd(word: &str) -> bool {
     word.len() >= 8 && word.contains(|it: char| it.is_ascii_digit())
 }

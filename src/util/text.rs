@@ -1,6 +1,6 @@
-//! Text of others, made fit to be shown: as long as there is room, and without what a terminal would obey.
+//! Makes text of others safe to show: short, and without control characters for a terminal.
 
-/// The text, or as much of it as has room.
+/// Cuts the text to the width.
 pub fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -9,13 +9,13 @@ pub fn shorten(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(mark).collect()
 }
 
-/// What somebody else says, without what would move the cursor of a terminal, turn the order of what is read, or not be seen.
+/// Removes characters that move the cursor of a terminal, reorder text, or are invisible.
 pub fn plain(text: &str) -> String {
     let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t' || is_unseen(c);
     text.chars().map(|c| if is_odd(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Unicode's Cf, Zl and Zp, and letters without a shape.
+/// Whether a character is in Unicode's Cf, Zl or Zp, or has no shape.
 fn is_unseen(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'

@@ -35,7 +35,7 @@ impl Scene {
         let workspace = sandbox.workspace().display().to_string();
         let stub = Stub::start(script.continue_text(CONTINUE).workspace(workspace));
         let file = sandbox.home().join("lspool.toml");
-        // Nobody has the time to wait between so many deaths.
+        // So many deaths would otherwise take too long.
         let patient = "[server.copilot]\nmax_restarts = 60000\nbackoff = { initial = \"0s\" }\n";
         std::fs::write(&file, format!("{patient}{config}")).expect("the home is ours");
         let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
@@ -116,7 +116,7 @@ fn expect_whole(outcome: &Outcome) {
         for round in value["editAgentRounds"].as_array().into_iter().flatten() {
             let id = round["roundId"].as_u64().expect("rounds have numbers");
             assert!(id <= last + 1, "round {id} comes after {last}");
-            // What a sub-agent does is told of its call, wherever the lead is by then.
+            // The sub-agent's work is reported for its call, wherever the lead is by then.
             let is_update = round["toolCalls"].is_array() && round["reply"] == "";
             assert!(id >= last || is_update, "round {id} comes after {last}: {value}");
             last = last.max(id);
@@ -130,7 +130,7 @@ fn expect_whole(outcome: &Outcome) {
 const TEXT: &str =
     "I start three.\nThree are at work.\nNow two more.\nTwo are at work.\nThat is the answer.\n";
 
-/// What the editor has in the end is what it has if nothing happens.
+/// The editor ends with the same messages as without an event.
 #[track_caller]
 fn expect_the_same_end(scene: &Scene, outcome: &Outcome) {
     expect_whole(outcome);
@@ -145,11 +145,11 @@ fn expect_the_same_end(scene: &Scene, outcome: &Outcome) {
         results,
         ["Looking.\nseen: all of it\n", "Running.\nit ran\n", "thought\n", "it is right\n", "it is right\n"]
             .map(|it| {
-                // Of what it says, the last counts.
+                // The last text counts.
                 it.split_inclusive('\n').next_back().expect("a line")
             })
     );
-    // The next turn shows what the lead's model knows.
+    // The next turn shows the history of the lead's model.
     let turn = scene.session.turn(&json!("lead"), "[history]", json!({}));
     scene.session.finish(&turn).expect_success();
     let chat = scene.stub.turns().into_iter().rfind(|it| it.user == "[history]").expect("it was asked");
@@ -168,7 +168,7 @@ fn lead_delegates_three_then_two_tasks_real() {
     let scene = Scene::new("", script());
     let outcome = scene.session.finish(&scene.lead("[lead] go"));
     expect_the_same_end(&scene, &outcome);
-    // What each was offered, and where.
+    // The offered tools, with their processes.
     let offered = |start: &str| scene.tasks(start)[0].tools.clone();
     let (explore, bash, all) = (offered("look around"), offered("run something"), offered("think"));
     assert_eq!(bash, ["run_in_terminal"]);
@@ -181,7 +181,7 @@ fn lead_delegates_three_then_two_tasks_real() {
     assert!(lead.tools.contains(&"delegate_task".to_owned()));
     // The primary, leads, readers, the shell.
     assert_eq!(servers(&scene.session).len(), 4);
-    // What they called, the editor was asked under the lead's ids.
+    // The editor got their calls under the lead's ids.
     for call in scene.session.tool_calls() {
         assert_eq!(call.params["conversationId"], "lead", "{call:?}");
         assert_eq!(call.params["turnId"], outcome.progress.turn, "{call:?}");
@@ -258,7 +258,7 @@ fn turn_survives_crash_of_every_process_while_lead_waits_real() {
 
 #[test]
 fn turn_survives_crash_of_every_process_in_follow_up_real() {
-    // Calls are told one by one: of one that the server had not come to, nobody would know.
+    // Calls are reported one by one: one that the server had not reached would be unknown.
     kill_when("five calls", |_, it| it.tool_calls.len() == 5, every);
 }
 
@@ -313,7 +313,7 @@ fn lead_can_be_cancelled_at_any_moment_real() {
         let status = scene.session.ok("lspool/status", json!({}));
         let count = |it: &Value| it["conversations"].as_u64().unwrap_or(0);
         let left: u64 = status["backends"].as_array().into_iter().flatten().map(count).sum();
-        // Those that are being cancelled are as good as gone; the next look tells.
+        // Calls that are being cancelled are nearly gone; the next look shows it.
         let waited = Instant::now();
         let mut left = left;
         while left > n as u64 + 1 && waited.elapsed() < Duration::from_secs(20) {

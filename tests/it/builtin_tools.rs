@@ -30,7 +30,7 @@ fn calls(word: &str, tool: &str, input: Value) -> Rule {
     Rule::on(word).then(Round::text("Calling.\n").call(tool, input)).then(Round::text("Got {results}"))
 }
 
-/// What came of the call, as the model was told it.
+/// The result of the call for the model.
 #[track_caller]
 fn told(session: &Copilot, stub: &Stub, word: &str, more: Value) -> String {
     let outcome = session.finish(&session.create(word, more));
@@ -302,7 +302,7 @@ fn has_landlock() -> bool {
     ruleset.and_then(Ruleset::create).is_ok()
 }
 
-/// A folder that is none of those that every command may write to.
+/// A folder outside those that every command may write to.
 fn outside_of_temporary_folders() -> Option<TempDir> {
     let home = std::env::var("HOME").unwrap_or_default();
     let is_temporary =

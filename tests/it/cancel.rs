@@ -1,4 +1,4 @@
-//! Cancelled turns of the real Copilot server: one end, one answer, and the conversation goes on.
+//! Cancelled turns of the real Copilot server: one end, one answer, and the conversation continues.
 
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ fn expect_goes_on(session: &Copilot, conversation: &str) {
     assert_eq!(next.progress.text, "Echo: and now?");
 }
 
-/// The editor is told that the server does not want this any more.
+/// The editor gets the server's cancellation.
 #[track_caller]
 fn expect_withdrawn(session: &Copilot, request: &ServerRequest) {
     session.wait_notification("$/cancelRequest", |params| params["id"] == request.id);
@@ -95,7 +95,7 @@ fn cancel_ends_turn_while_model_answers() {
             let turn = session.turn(&json!(id), "[hang]", Value::Null);
             session.wait_progress(&turn, "the text", |it| !it.text.is_empty());
             by.cancel(&session, &turn);
-            // Nobody waits for it any more; a second time does nothing.
+            // It has been answered; a second cancellation does nothing.
             by.cancel(&session, &turn);
             expect_cancelled(&session.finish(&turn));
             expect_goes_on(&session, &id);
@@ -123,7 +123,7 @@ fn cancel_ends_turn_while_tool_call_is_pending() {
             by.cancel(&session, &turn);
             expect_cancelled(&session.finish(&turn));
             expect_withdrawn(&session, &call);
-            // The editor answers what it was asked, too late.
+            // The editor answers too late.
             session.answer(&call, Ok(tool_answer(Ok("late".to_owned()))));
             expect_goes_on(&session, &id);
 

@@ -1,5 +1,5 @@
-//! The tool catalog with the real Copilot server: whatever the editor changes, every partition has the right
-//! tools at the next model round, and one that starts later agrees.
+//! The tool catalog with the real Copilot server: after any change by the editor, every partition has the right tools
+//! in the next round of its model, and so has one that starts later.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::{
     },
 };
 
-/// What the server itself offers.
+/// The server's own tools.
 const BUILTIN: [&str; 5] = ["list_dir", "read_file", "file_search", "grep_search", "validate_cves"];
 
 fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
@@ -64,7 +64,7 @@ impl<'a> Agents<'a> {
         agents
     }
 
-    /// Asks all of them, and fresh conversations with the same sets.
+    /// Starts turns in all of them, and in new conversations with the same sets.
     fn offered(&self, question: &str) -> Vec<(String, BTreeSet<String>, LogEntry)> {
         let mut turns: Vec<(String, Turn)> = Vec::new();
         for (name, conversation) in &self.conversations {
@@ -83,7 +83,7 @@ impl<'a> Agents<'a> {
         asked.collect()
     }
 
-    /// Asks all of them and compares with what client tools there are now.
+    /// Starts turns in all of them, and compares with the current tools of the client.
     fn expect(&self, question: &str, client: &[&str]) {
         for (name, offered, _) in self.offered(question) {
             let mut wanted: BTreeSet<String> = client.iter().map(ToString::to_string).collect();

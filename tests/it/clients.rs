@@ -99,7 +99,7 @@ fn answer(answer: super::support::editor::Answer) -> Value {
     }
 }
 
-/// What the server has said, in order, of the methods wanted.
+/// The server's messages of these methods, in order.
 fn said(session: &Copilot, wanted: &[&str]) -> Vec<Value> {
     let transcript = session.transcript();
     let by_server = transcript.iter().filter(|it| it.sent == Sent::ByServer);
@@ -107,7 +107,7 @@ fn said(session: &Copilot, wanted: &[&str]) -> Vec<Value> {
     chosen.map(|it| serde_json::json!([it.method(), it.message["params"]])).collect()
 }
 
-/// How the server framed what it said.
+/// The framing of the server's messages.
 fn header(entry: &Entry) -> String {
     let header = &entry.raw[..entry.raw.len() - entry.body().len()];
     String::from_utf8_lossy(header).into_owned()

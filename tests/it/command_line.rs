@@ -1,4 +1,4 @@
-//! The program as people meet it at a prompt: what it prints, where, and how it ends.
+//! The program at a prompt: its output, its streams, and its exit status.
 
 use std::{
     fs::{File, OpenOptions},
@@ -19,7 +19,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a terminal shows of a command, and its exit status. Python has terminals.
+/// The screen of a terminal after a command, and the exit status. Python has terminals.
 fn at_terminal(sandbox: &Sandbox, words: &[&str]) -> (String, Option<i32>) {
     let spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
     let mut command = sandbox.command("python3");
@@ -124,7 +124,7 @@ fn check_explains_missing_commands() {
     let output = run(&sandbox, &["check", "--", "no-such-server --stdio"]);
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stdout);
-    let hint = "\"no-such-server --stdio\" was not found on PATH: if it has arguments, write them in `args`";
+    let hint = "\"no-such-server --stdio\" was not found on PATH: set its arguments in `args`";
     assert!(told.contains(hint), "{told}");
 }
 
@@ -220,7 +220,7 @@ fn inspect_prints_page_for_browser() {
     let output = run(&sandbox, &["inspect", "--html", recording]);
     let page = text(&output.stdout);
     assert!(output.status.success() && page.starts_with("<!doctype html>"), "{page}");
-    assert!(page.contains("process 0.2 copilot") && page.contains("was ended by signal 9"), "{page}");
+    assert!(page.contains("process 0.2 copilot") && page.contains("ended by signal 9"), "{page}");
     let (shown, status) = at_terminal(&sandbox, &["inspect", "--html", recording]);
     assert_eq!(status, Some(2));
     assert!(shown.contains("hint: lspool inspect --html"), "{shown}");

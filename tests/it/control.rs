@@ -52,7 +52,7 @@ fn says(sandbox: &Sandbox, line: &[&str], code: i32, stdout: &str, stderr: &str)
     assert_eq!((output.status.code(), &*out, &*err), (Some(code), stdout, stderr), "{line:?}");
 }
 
-/// A command that goes on.
+/// A command that continues.
 struct Running {
     child: Child,
     lines: Receiver<String>,

@@ -1,4 +1,4 @@
-//! Conversations with the real Copilot server: whatever ids and tokens the editor uses, each goes on where it began.
+//! Conversations with the real Copilot server: with any ids and tokens, each continues where it began.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use super::{
     },
 };
 
-/// What the model of a conversation is shown, question by question.
+/// The requests to the model of a conversation, question by question.
 fn history(session: &Copilot, conversation: &Value) -> String {
     let outcome = session.finish(&session.turn(conversation, "[history]", Value::Null));
     assert_eq!(outcome.conversation(), *conversation);
@@ -192,7 +192,7 @@ fn conversation_with_same_id_replaces_earlier_one() {
         }
     }
 
-    // Replaced while a turn runs: the new one goes on in its own process, the old one is still answered.
+    // Replaced during a turn: the new one runs in its own process, and the old one still gets its answer.
     session.hold_tools();
     let old = session.create("[ask] old", same(Some(&["fetch_ticket"])));
     let call = session.expect_request("conversation/invokeClientTool");

@@ -1,4 +1,4 @@
-//! The death of the real server: conversations, and turns in flight, go on in the next process.
+//! The death of the real server: conversations and active turns continue in the next process.
 
 mod cases;
 mod chaos;
@@ -53,14 +53,14 @@ impl Scene {
         Scene::configured("", script, options)
     }
 
-    /// With these keys of `[server.copilot]`.
+    /// With these further keys of `[server.copilot]`.
     fn configured(keys: &str, script: Script, options: impl FnOnce(Options) -> Options) -> Scene {
         let sandbox = Sandbox::new();
         let workspace = sandbox.workspace().display().to_string();
         let stub = Stub::start(script.continue_text(CONTINUE).workspace(workspace));
         let options = options(Options::in_workspace(sandbox.workspace()));
         let config = sandbox.home().join("lspool.toml");
-        // Nobody has the time to wait between so many deaths.
+        // So many deaths would otherwise take too long.
         let patient = "max_restarts = 60000\nbackoff = { initial = \"0s\" }";
         std::fs::write(&config, format!("[server.copilot]\n{patient}\n{keys}\n")).expect("the home is ours");
         let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
@@ -72,8 +72,8 @@ impl Scene {
         Scene { stub, sandbox, session }
     }
 
-    /// Asks a conversation something, and gives what the model was shown of it, as if nothing had happened: without
-    /// the continue message, and with the text around it joined.
+    /// Starts a turn in a conversation, and returns its request to the model as without a crash: without the message
+    /// to continue, and with the texts around it joined.
     fn history(&self, conversation: &Value) -> Vec<String> {
         let question = format!("and now, {conversation}?");
         self.session.finish(&self.session.turn(conversation, &question, json!({}))).expect_success();
@@ -103,12 +103,12 @@ fn plain(history: &[Said]) -> Vec<String> {
     out
 }
 
-/// What there is to see of a turn.
+/// The visible parts of a turn.
 #[derive(Debug, PartialEq)]
 struct Seen {
     text: String,
     calls: Vec<String>,
-    /// What the model is shown in the next turn.
+    /// The request to the model in the next turn.
     history: Vec<String>,
 }
 

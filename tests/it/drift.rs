@@ -1,4 +1,4 @@
-//! `scripts/record --check`: what another version of the server does otherwise is told in words.
+//! `scripts/record --check` reports in words how another version of the server differs.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn behavior(text: &str) -> Behavior {
     Behavior::of(text).expect("it can be read")
 }
 
-/// What is said of a session in which something has been changed.
+/// The report for a session with a change.
 fn check_changed(name: &str, change: impl Fn(&str) -> String, expected: &Expect) {
     let recorded = fixture(name);
     let changed = change(&recorded);
@@ -34,7 +34,7 @@ fn without(text: &str, part: &str) -> String {
     text.split_inclusive('\n').filter(|it| !it.contains(part)).collect()
 }
 
-/// The text with a line before the one before it: the first one that has this in it, from the line with `from` on.
+/// Swaps two lines of a text: the first one with this in it, after the line with `from`, and the one before it.
 fn earlier(text: &str, from: &str, part: &str) -> String {
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     let from = lines.iter().position(|it| it.contains(from)).expect("there is such a line");
@@ -117,7 +117,7 @@ fn drift_reports_changed_order_within_request() {
         conversation/create "[run] say hello": the report of tokens comes after the end now, and came after the report of text
     "#]],
     );
-    // Where a text is cut in pieces, and what else was going on, makes no difference.
+    // The pieces of a text, and unrelated events, do not matter.
     let recorded = fixture("parallel");
     let shuffled = earlier(&recorded, "conv-two", "\"token\":\"p-one\"");
     assert_eq!(behavior(&recorded).drift(&behavior(&shuffled)), []);

@@ -1,5 +1,5 @@
-//! What goes wrong between editors and servers, played with servers on strings ([`crate::support::puppet`]): each test
-//! states a rule that lspool keeps whatever the two do.
+//! Faults of editors and servers, played with puppet servers ([`crate::support::puppet`]): each test states a rule
+//! that lspool keeps for any behavior of both.
 
 mod copilot;
 mod correlation;
@@ -35,17 +35,17 @@ struct Pair {
 }
 
 impl Pair {
-    /// lspool in front of a puppet, which is asked to start by nobody yet.
+    /// lspool with a puppet that has not started yet.
     fn new() -> Pair {
         Pair::with("", &[PUPPET])
     }
 
-    /// lspool with this configuration file, in front of this command; none: what the file says.
+    /// lspool with this configuration file, in front of this command, or of the configured one.
     fn with(config: &str, command: &[&str]) -> Pair {
         Pair::spawned(config, command, |_| ())
     }
 
-    /// The same, and no recording takes memory.
+    /// The same, without a recording, which needs memory.
     fn measured_with(config: &str, command: &[&str]) -> Pair {
         Pair::spawned(config, command, |lspool| {
             lspool.env(VARIABLE, "");
@@ -60,22 +60,22 @@ impl Pair {
         Pair { editor: TestEditor::spawn(lspool), host, sandbox }
     }
 
-    /// The same, with the handshake done.
+    /// The same, after the handshake.
     fn started() -> (Pair, Puppet) {
         let pair = Pair::new();
         let server = pair.handshake();
         (pair, server)
     }
 
-    /// The same, and no recording takes memory.
+    /// The same, without a recording, which needs memory.
     fn measured() -> (Pair, Puppet) {
         let pair = Pair::measured_with("", &[PUPPET]);
         let server = pair.handshake();
         (pair, server)
     }
 
-    /// lspool in front of a shell that runs this script. `$PUPPET` is the puppet; the shell ignores SIGTERM, and so does
-    /// what it starts.
+    /// lspool in front of a shell with this script. `$PUPPET` is the puppet; the shell and its children ignore
+    /// SIGTERM.
     fn stubborn(script: &str) -> Pair {
         let script = format!("trap '' TERM; {}", script.replace("$PUPPET", PUPPET));
         Pair::with("", &["sh", "-c", &script])
@@ -106,14 +106,14 @@ impl Pair {
         assert_eq!(self.editor.wait(&hover), Ok(json!("alive")));
     }
 
-    /// lspool reads its editor, whatever becomes of the answers.
+    /// lspool reads its editor, with or without a reader of the answers.
     #[track_caller]
     fn check_that_editor_is_read(&self, server: &Puppet) {
         self.editor.notify("fake/are you there", json!({}));
         server.expect("fake/are you there");
     }
 
-    /// `shutdown` and `exit`, with a server that does what it is told; checks that nothing is left.
+    /// `shutdown` and `exit` with an obedient server; checks that no process is left.
     #[track_caller]
     fn end(self, server: &Puppet) {
         let shutdown = self.editor.request("shutdown", Value::Null);

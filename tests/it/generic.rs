@@ -16,7 +16,7 @@ use super::support::{
     real::{self, Sandbox},
 };
 
-/// A server and what is known of the file that the session is about.
+/// A server with the file of its session.
 struct Subject {
     command: Vec<OsString>,
     file: &'static str,
@@ -26,12 +26,12 @@ struct Subject {
     error: &'static str,
     /// A use of the thing that hover, definition, references and rename are about.
     place: Value,
-    /// Where something is to be completed.
+    /// The place of a completion.
     completion: Value,
     /// Range and text of a change after which the error is gone.
     repair: (Value, &'static str),
-    /// A part of what the server logs when it has looked for files. Settings that come earlier cut that short, and
-    /// then how much of it is told depends on how busy the machine is.
+    /// A part of the server's log after its search for files. Earlier settings would cut the search short, at a point
+    /// that depends on the load of the machine.
     looked: Option<&'static str>,
 }
 
@@ -124,7 +124,7 @@ fn span(line: u32, from: u32, end_line: u32, to: u32) -> Value {
 }
 
 fn same_with_and_without(subject: &Subject) {
-    // One sandbox for both, so that paths are the same. Nothing that a server caches there changes what it says.
+    // One sandbox for both, so that paths are equal. A server's caches there do not change its messages.
     let sandbox = Sandbox::new();
     sandbox.write(subject.file, subject.text);
     let without = Session::play(&sandbox, subject, &[]);
@@ -142,7 +142,7 @@ fn same_with_and_without(subject: &Subject) {
     assert_eq!(with, without);
 }
 
-/// What came of a session.
+/// The result of a session.
 #[derive(Debug, PartialEq)]
 struct Heard {
     /// Step and answer's body, in the order of the steps.
@@ -250,7 +250,7 @@ impl Session<'_> {
     }
 
     fn odd(&mut self) {
-        // Whether it comes in time is chance: what is the same is that there is one answer.
+        // Its time varies: the same is that there is one answer.
         let here = self.at(&self.subject.place);
         let cancelled = self.editor.request("textDocument/hover", here);
         self.editor.cancel(&cancelled);
@@ -274,7 +274,7 @@ impl Session<'_> {
         Heard { answers: self.answers(), said: self.said(), exit }
     }
 
-    /// Asks and waits: what is asked next does not depend on how fast the answer is.
+    /// Sends a request and waits: the next request does not depend on the speed of the answer.
     fn ask(&mut self, method: &'static str, params: Value) -> Value {
         let pending = self.editor.request(method, params);
         let answer = self.editor.wait(&pending);
@@ -313,9 +313,9 @@ impl Session<'_> {
         self.asked.iter().map(|(step, pending)| (*step, names.normal(&answer(pending)))).collect()
     }
 
-    /// Left out, for it depends on how busy the machine is: complaints of Pyright that something took long, what a
-    /// server says twice in a row, and of what it says by its timers ([`TIMED`]) how often and in which order, and
-    /// lists of diagnostics that are empty for a while.
+    /// Removes everything that depends on the load of the machine: complaints of Pyright about long operations,
+    /// repeated messages, the number and order of messages by timers ([`TIMED`]), and temporary empty lists of
+    /// diagnostics.
     fn said(&self) -> BTreeMap<String, Vec<String>> {
         let mut said: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut names = Names::default();
@@ -347,7 +347,7 @@ impl Session<'_> {
     }
 }
 
-/// What servers say when a timer of theirs says so.
+/// Messages that servers send by timers.
 const TIMED: [&str; 3] = ["$/progress", "textDocument/publishDiagnostics", "window/workDoneProgress/create"];
 
 /// The text without the numbers that [`Names`] has given.
@@ -368,7 +368,7 @@ fn with(mut params: Value, more: &Value) -> Value {
     params
 }
 
-/// What a modern editor can do.
+/// The capabilities of a modern editor.
 fn capabilities() -> Value {
     let dynamic = json!({"dynamicRegistration": true});
     json!({

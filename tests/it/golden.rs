@@ -1,4 +1,4 @@
-//! What lspool did in recorded sessions is what it does today. `UPDATE_EXPECT=1` makes the fixtures say what it does today.
+//! lspool does the same as in recorded sessions. `UPDATE_EXPECT=1` updates the fixtures.
 
 use std::{fs, path::Path, time::Instant};
 

@@ -1,4 +1,4 @@
-//! What is left when lspool is killed, or ends by itself: nothing, and nothing of others is touched.
+//! After lspool is killed or ends, no process is left, and those of others are unharmed.
 
 #![allow(
     clippy::disallowed_methods,
@@ -23,7 +23,7 @@ use crate::support::processes::Mark;
 
 const LSPOOL: &str = env!("CARGO_BIN_EXE_lspool");
 
-/// Ignores the end of its input and all signals that can be ignored; has a helper in its group and one that left.
+/// Ignores the end of its input and all signals that can be ignored; has a helper in its group and one outside.
 const STUBBORN: &str = "trap '' TERM HUP INT; sleep 1001 & setsid sleep 1002 & while :; do sleep 1003; done";
 
 fn message(body: &str) -> String {
@@ -134,7 +134,7 @@ fn second_signal_ends_lspool_at_once() {
 
 #[test]
 fn killed_guard_is_replaced_when_group_is_added() {
-    // A server that crashes at once is started again, so the guard is told of a new group.
+    // A server that crashes at once restarts, so the guard gets a new group.
     let (mut child, mark) = start("echo x >&2; sleep 0.3; exit 1");
     wait_until("guard", || !mark.processes_running("lspool guard").is_empty());
     let first = mark.processes_running("lspool guard")[0].clone();

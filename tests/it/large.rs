@@ -21,10 +21,10 @@ const LSPOOL: &str = env!("CARGO_BIN_EXE_lspool");
 /// Letters in a question and in an answer: each is recorded twice, on its way in and out.
 const LETTERS: usize = 64 << 10;
 
-/// So many questions may not be recorded yet.
+/// How many questions may be unrecorded.
 const AHEAD: usize = 50;
 
-/// What the editor asks. Every tenth question is the same but for what it names.
+/// The question of the editor. Every tenth question is the same but for its names.
 fn question(n: usize) -> Value {
     json!({"textDocument": {"uri": "file:///a.txt"}, "position": {"line": n % 10, "character": 1}, "text": "q".repeat(LETTERS)})
 }
@@ -52,7 +52,7 @@ fn record(sandbox: &Sandbox, file: &Path, questions: usize) -> Vec<Value> {
     editor.wait(&pending).expect("it starts");
     editor.notify("initialized", json!({}));
     let ask = |n: usize| {
-        // No recording waits for a writer that is slow, as that of a build for tests is.
+        // No recording waits for a slow writer, such as that of a debug build.
         wait_for(file, n.saturating_sub(AHEAD));
         editor.ok("textDocument/hover", question(n))
     };
@@ -75,7 +75,7 @@ fn wait_for(file: &Path, questions: usize) {
     }
 }
 
-/// Runs lspool with this much memory, beside what is mapped from the program itself. What asks for more dies.
+/// Runs lspool with this much memory, in addition to the mapped program. It dies if it asks for more.
 fn within(mebibytes: usize, sandbox: &Sandbox, words: &[&str]) -> Command {
     let mut command = sandbox.command("sh");
     command.args(["-c", "ulimit -d $(($1 * 1024)); shift; exec \"$@\"", "-", &mebibytes.to_string(), LSPOOL]);
@@ -104,7 +104,7 @@ fn check(questions: usize) {
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
     assert_eq!(text.matches("textDocument/hover").count(), questions);
 
-    // It holds what it may have to say, which is half of what was recorded.
+    // It holds the possible answers, which are half of the recording.
     let served = TestEditor::spawn(within(32 + size, &sandbox, &["serve-recording", "--strict", &file]));
     let masked = json!({"contents": "x".repeat(LETTERS)});
     for (heard, said) in hold(&served, questions).iter().zip(&answers) {

@@ -17,7 +17,7 @@ use super::{
 /// How long anything may be left after the end.
 const SOON: Duration = Duration::from_secs(5);
 
-/// lspool in front of the script of the npm package, which starts the real server as a child of its own.
+/// lspool in front of the script of the npm package, which starts the real server as a child.
 fn through_the_wrapper(sandbox: &Sandbox, stub: &Stub) -> Copilot {
     let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), stub);
     command.args(["--", "node"]).arg(real::copilot_wrapper()).arg("--stdio");

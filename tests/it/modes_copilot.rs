@@ -42,7 +42,7 @@ const TOOLS: [&str; 7] = [
     "ide_errors",
 ];
 
-/// Ten sets of all kinds, and what a model is to be offered.
+/// Ten sets of all kinds, with the offered tools.
 const SETS: [(&[&str], &[&str]); 10] = [
     (&[], &[]),
     (&["fetch_ticket"], &["fetch_ticket"]),
@@ -59,7 +59,7 @@ const SETS: [(&[&str], &[&str]); 10] = [
     (&["validate_cves", "zebra"], &["validate_cves", "zebra"]),
 ];
 
-/// The bodies of the model requests of each conversation, by what was asked.
+/// The bodies of the model requests of each conversation, by question.
 fn bodies(log: &[LogEntry]) -> BTreeMap<(String, usize), String> {
     let turns = log.iter().filter(|it| it.is_turn());
     let body = |it: &LogEntry| {
@@ -96,7 +96,7 @@ fn mode_and_process_tell_model_the_same_for_ten_sets() {
         let expected = if isolation == "mode" { 1 } else { 1 + SETS.len() };
         assert_eq!(servers(&session), expected);
         if isolation == "mode" {
-            // Who may run sub-agents is not told of the modes.
+            // An agent that may run sub-agents must not see the modes.
             session.finish(&session.create("with every tool", json!({}))).expect_success();
             let entry = stub.log().into_iter().rfind(LogEntry::is_turn).expect("a model was asked");
             let body = String::from_utf8_lossy(&entry.body).into_owned();
@@ -198,7 +198,7 @@ fn create(session: &Copilot, id: &str, message: &str, tools: &[&str]) -> Outcome
     outcome
 }
 
-/// What a model was last offered.
+/// The tools that a model was last offered.
 fn last_offered(stub: &Stub) -> Vec<String> {
     let turn = stub.turns().pop().expect("a model was asked");
     offered(&turn).into_iter().map(str::to_owned).collect()
@@ -207,7 +207,7 @@ fn last_offered(stub: &Stub) -> Vec<String> {
 #[test]
 fn damaged_mode_never_offers_more_tools() {
     type Spoil = fn(&Sandbox, &Copilot);
-    // A file that is not as it was; a mode that the server is told to forget; a folder in which nothing can be written.
+    // A changed file; a mode that the server forgets; a folder that is not writable.
     let spoils: [(&str, Spoil, bool); 6] = [
         ("missing", |sandbox, _| each(sandbox, |it| std::fs::remove_file(it)), true),
         ("empty", |sandbox, _| each(sandbox, |it| std::fs::write(it, "")), true),
@@ -445,13 +445,13 @@ fn modes_name_mcp_tools_by_server_and_name() {
     assert_eq!(last_offered(&stub), ["fetch_ticket", "mcp_mini_echo"]);
     create(&session, "all", "hello", &["mini/*"]);
     assert_eq!(last_offered(&stub), ["mcp_mini_echo", "mcp_mini_other"]);
-    // What is switched off is in no mode.
+    // A disabled tool is in no mode.
     let off = json!({"servers": [{"name": "mini", "tools": [{"name": "echo", "status": "disabled"}]}]});
     session.ok("mcp/updateToolsStatus", off);
     session.finish(&session.turn(&json!("all"), "more", json!({}))).expect_success();
     assert_eq!(last_offered(&stub), ["mcp_mini_other"]);
     assert_eq!(servers(&session), 1);
-    // Nor in the process that comes next, and in none of its own: there they all begin switched on.
+    // Nor in the next process, and in no other: there all tools begin enabled.
     let moment = session.moment();
     let copilot = real::copilot().display().to_string();
     let started = session.mark().processes().into_iter().find(|it| it.command.starts_with(&copilot));

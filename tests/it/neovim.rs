@@ -61,7 +61,7 @@ fn neovim_shows_status_and_restarts_server() {
     assert_ne!(before["pid"], after["pid"], "{results:#}");
     assert_eq!(results["restart"]["state"], "ready", "{results:#}");
     assert_eq!(results["unknown"]["failed"]["code"], -32602, "{results:#}");
-    // The new process knows what is in the buffer and not on the disk.
+    // The new process knows the text of the buffer, not of the disk.
     let hover = results["hover"]["contents"]["value"].as_str().unwrap_or_default();
     assert!(hover.contains("def greet(name: str) -> str"), "{results:#}");
     assert!(results["changes"].as_u64() > Some(0), "{results:#}");

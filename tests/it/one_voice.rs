@@ -72,7 +72,7 @@ fn partitions_register_and_notify_as_one_server() {
     }
     assert!(log.len() < 10, "no flood: {log:#?}");
 
-    // A sign-in that is looked at again is told once; so is a change of the settings.
+    // A repeated check of the sign-in is reported once; so is a change of the settings.
     session.ok("checkStatus", json!({"options": {"forceRefresh": true}}));
     session
         .wait_transcript("the flags again", |it| (heard(it)["featureFlagsNotification"] == 2).then_some(()));
@@ -111,7 +111,7 @@ fn mcp_script() -> Script {
         .rule(Rule::on("[outside]").then(call("mcp_mini_mini_other")).then(Round::text("Got {results}")))
 }
 
-/// Asks a conversation until the MCP server is up in its process: nobody hears when that is.
+/// Starts turns until the MCP server is up in the process, because nothing reports that.
 pub(super) fn ask_until_up(session: &Copilot, stub: &Stub, name: &str, conversation: &Value) {
     for n in 0..200 {
         let question = format!("{name}: are you up? {n}");

@@ -28,7 +28,7 @@ impl Scene {
         let patient = "[server.copilot]\nmax_restarts = 60000\nbackoff = { initial = \"0s\" }\n";
         std::fs::write(&file, format!("{patient}{config}")).expect("the home is ours");
         let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
-        // Without texts nobody could read the plan in the recording.
+        // Without texts the recording would not contain the plan.
         command.arg("--config").arg(file).arg("--record-texts=yes");
         command.arg("--").arg(real::copilot()).arg("--stdio");
         let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));
@@ -43,12 +43,12 @@ impl Scene {
         self.session.request("lspool/orchestrate", params)
     }
 
-    /// What was asked of the model for this task.
+    /// The request to the model for this task.
     fn chat(&self, marker: &str) -> Chat {
         self.chats(marker).into_iter().next().unwrap_or_else(|| panic!("nobody was asked for {marker}"))
     }
 
-    /// Tasks are the last thing in a message; whoever summarizes sees them too.
+    /// Tasks are at the end of a message; the summarizer sees them too.
     fn chats(&self, marker: &str) -> Vec<Chat> {
         self.stub.turns().into_iter().filter(|it| it.user.ends_with(marker)).collect()
     }
@@ -80,7 +80,7 @@ impl Scene {
         self.events().iter().filter(|it| it["event"] != "taskProgress").map(line).collect()
     }
 
-    /// Nobody works any more: the processes hold no conversation.
+    /// All workers have ended: the processes have no conversation.
     fn expect_nobody_left(&self) {
         let since = std::time::Instant::now();
         loop {
@@ -120,7 +120,7 @@ fn says(marker: &str, text: &str) -> Rule {
     Rule::on(marker).then(Round::text(format!("{text}\n")))
 }
 
-/// What twelve tasks with two diamonds, a branch that fails, and a worker that is used four times come to.
+/// The results of twelve tasks with two diamonds, a branch that fails, and a worker with four tasks.
 fn twelve() -> Script {
     let plan = json!([
         task("coder", "[t0]", &[]),
@@ -167,7 +167,7 @@ fn orchestration_runs_twelve_tasks_in_order_with_context_real() {
     scene.stub.open("first");
     scene.wait_asked(&["[t7]", "[t8]", "[t11]"]);
     scene.stub.open("second");
-    // 11 could start when 2 was done, and has no answer yet: nobody who does not need it has waited for it.
+    // 11 could start when 2 was done, and has no answer yet: tasks that do not need it have not waited.
     scene.wait_asked(&["[t10]", "[t11]"]);
     scene.stub.open("last");
     scene.stub.open("slow");
@@ -192,7 +192,7 @@ fn orchestration_runs_twelve_tasks_in_order_with_context_real() {
     assert_eq!(reason(6), "task 5 was skipped");
     assert!(scene.chats("[t5]").is_empty() && scene.chats("[t6]").is_empty());
 
-    // Each is told the results that it needs, and no others.
+    // Each gets exactly the results that it needs.
     for (n, needs) in [
         (0, &[][..]),
         (1, &[0]),

@@ -1,4 +1,4 @@
-//! Agents with the real Copilot server: each tool set in a process of its own.
+//! Agents with the real Copilot server: each tool set in its own process.
 
 use std::{collections::BTreeSet, process::Command};
 

@@ -35,7 +35,7 @@ const SERVER: ProcessId = ProcessId { backend: BackendId(0), generation: Generat
 /// Starts one process, and notes what happens until it is gone.
 struct Script {
     first: VecDeque<Effect>,
-    /// What to do at the first message.
+    /// The action at the first message.
     at_message: Vec<Effect>,
     /// Ends when this holds for an event.
     is_last: fn(&Event) -> bool,
@@ -162,7 +162,7 @@ fn helpers_end_with_their_server() {
 fn helper_outside_group_does_not_delay_exit_event() {
     let mut command = Command::new("sh");
     let mark = processes::Mark::of(&mut command);
-    // Without the mark by which it would be found at the end.
+    // Without the mark, which would lead to it at the end.
     let script = format!("env -u LSPOOL_GUARD_MARK setsid sleep 1000 & sleep 0.2; {FRAME}; exit 6");
     let started = Instant::now();
     let events = play(vec![shell(&script, &command)], vec![], is_exit);
@@ -249,7 +249,7 @@ fn editor_process_is_watched_only_if_alive() {
     let status = editor.wait().unwrap();
     assert!(status.success());
 
-    // Reaped, so nobody has its number now: nothing is told about it.
+    // Reaped, so its number is free: it needs no signal.
     let gone = Effect::WatchEditor(editor.id());
     let events = play(vec![gone, shell("sleep 0.2", &Command::new("sh"))], vec![], is_exit);
     assert!(matches!(events[..], [Event::Spawned { .. }, Event::Exited { .. }]), "{events:?}");

@@ -1,4 +1,4 @@
-//! The real Copilot server, driven directly: what the tests know of it is true, and the stub serves it.
+//! The real Copilot server, driven directly: the assumptions of the tests are true, and the stub serves it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `lspool serve-recording` and `lspool inspect`, as somebody who has nothing but a file uses them.
+//! `lspool serve-recording` and `lspool inspect`, for a user who has only a file.
 
 use std::{
     ffi::OsStr,
@@ -63,7 +63,7 @@ fn a_turn_with_a_tool(command: Command, sandbox: &Sandbox) -> Copilot {
     session
 }
 
-/// The same with a recording in which texts are masked.
+/// The same with a masked recording.
 fn a_masked_turn(command: Command, sandbox: &Sandbox) -> Copilot {
     let (session, outcome) = turns(command, sandbox);
     assert_eq!(outcome.progress.text, "x".repeat("Ticket: Ticket ABC-1: fix the login page".len()));
@@ -114,7 +114,7 @@ fn lspool_serves_editor_in_front_of_recording() {
     assert!(session.shutdown().success());
 }
 
-/// Whoever has lspool has a session with it.
+/// The builtin session needs only lspool.
 #[test]
 fn partitions_work_with_bundled_recording() {
     let sandbox = Sandbox::new();
@@ -137,7 +137,7 @@ fn partitions_work_with_bundled_recording() {
     assert!(session.shutdown().success());
 }
 
-/// What is heard of a session with lspool's own recording is what was heard when it was recorded.
+/// A session with lspool's own recording gives the recorded messages.
 #[test]
 fn session_recorded_by_lspool_can_be_served_again() {
     let sandbox = Sandbox::new();
@@ -174,7 +174,7 @@ fn session_recorded_by_lspool_can_be_served_again() {
     }
 }
 
-/// What the server said so far, without what is new in each session.
+/// The server's messages so far, without values that are new in each session.
 fn said_in(session: &Copilot) -> Vec<String> {
     let entries = session.transcript();
     let said = entries.iter().filter(|it| it.sent == Sent::ByServer).map(|it| {
@@ -182,7 +182,7 @@ fn said_in(session: &Copilot) -> Vec<String> {
         if it.method().is_some() {
             message.as_object_mut().map(|it| it.remove("id"));
         }
-        // Ids of lspool's own hold its process id.
+        // lspool's ids contain its process id.
         without_ids(&message.to_string())
     });
     said.collect()
@@ -210,7 +210,7 @@ fn unrecorded_prompt_is_refused_with_nearest_match() {
     session.shutdown();
 }
 
-/// Says what the recorded client said, but for `without`.
+/// Sends the recorded client's messages, except `without`.
 fn strictly(sandbox: &Sandbox, without: &str) -> (Option<i32>, String) {
     let mut command = serve(sandbox, "completion");
     command.arg("--strict");
@@ -272,7 +272,7 @@ fn unservable_file_is_reported() {
     for (words, expected) in [
         (
             vec![fixture("crash").into_os_string()],
-            "several processes are in this recording; say which one with --proc: A, B, C",
+            "the recording has several processes; choose one with --proc: A, B, C",
         ),
         (vec![foreign.into_os_string()], "line 1: this is neither the header of a recording of lspool nor"),
         (vec![edited.clone().into_os_string()], "line 2: expected value"),

@@ -16,7 +16,7 @@ use super::support::{
     stub::{Script, Stub},
 };
 
-/// What must be in no recording: one of each kind, where it may come up.
+/// Secrets of each kind and place, which no recording may contain.
 const TOKENS: [&str; 6] = [
     "gho_environment",
     "planted-environment-1",
@@ -42,7 +42,7 @@ fn status(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A session in which everything that is secret is said, and a server dies.
+/// A session with all these secrets, in which a server dies.
 fn session(sandbox: &Sandbox, file: &Path, texts: &str) {
     let stub = Stub::start(Script::default().workspace(sandbox.workspace().display().to_string()));
     let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
@@ -107,7 +107,7 @@ fn real_session_is_recorded_without_secrets_and_replays() {
     let (code, said) = status(&same);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("all effects are the same"), "{said}");
-    // What was printed is what the file says.
+    // The output equals the file.
     let printed = String::from_utf8(same.stdout).expect("a text");
     let recorded: Vec<&str> = recording.lines().filter(|it| it.contains("\"dir\":\"out\"")).collect();
     assert_eq!(printed.lines().collect::<Vec<_>>(), recorded);

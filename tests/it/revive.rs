@@ -1,6 +1,6 @@
-//! The death of a real server with unsaved documents: its successor knows the text that the editor has.
+//! The death of a real server with unsaved documents: its successor knows the editor's text.
 //!
-//! The proof is a server that nothing happened to and that is told the last text at once: both say the same of it.
+//! The proof is a server without a crash that gets the last text at once: both answer the same.
 
 use std::{
     ffi::OsString,
@@ -50,9 +50,9 @@ struct Subject {
     language: &'static str,
     /// Lines that are put before all others in the end. With an error in them.
     head: &'static str,
-    /// A place in them that is asked about, as line and a word there, and what is said of it.
+    /// A place to ask about, as a line and a word there, with the expected answer.
     hover: Option<(usize, &'static str, &'static str)>,
-    /// Where there is an error, and which.
+    /// The place of an error, and the error.
     error: (usize, &'static str),
     /// One of the lines that are edited. `{}` is a number.
     line: &'static str,
@@ -92,7 +92,7 @@ fn ruff(encoding: Encoding) -> Subject {
         command: vec![real::ruff().into(), "server".into()],
         head: "\"°C 😀\"; reading = größe größe\n",
         hover: None,
-        // Of a text that cannot be parsed it says nothing else.
+        // It reports nothing else for an unparsable text.
         error: (0, "größe"),
         encoding,
         pulls: true,
@@ -153,7 +153,7 @@ fn revives(subject: &Subject) {
     for _ in 0..50 {
         session.edit_somewhere(&mut random);
     }
-    // What it says of them is on the screen when it dies.
+    // Its diagnostics are on the screen when it dies.
     session.settle();
     let server = session.server();
     server.kill(Signal::STOP);
@@ -169,7 +169,7 @@ fn revives(subject: &Subject) {
     bare.version = session.version - 1;
     bare.open(&session.text.iter().collect::<String>());
     if let Some((hover, says)) = waits {
-        // Asked of the dead, answered by the living.
+        // A request to the dead process, answered by the living one.
         let found = session.editor.wait(&hover).expect("it only reads");
         assert!(found.to_string().contains(says), "{found}");
         let expected =
@@ -227,7 +227,7 @@ struct Session<'a> {
     editor: TestEditor,
     subject: &'a Subject,
     uri: String,
-    /// What is on the screen.
+    /// The editor's screen.
     text: Vec<char>,
     version: u32,
 }
@@ -306,7 +306,7 @@ impl<'a> Session<'a> {
         json!({"line": line, "character": character})
     }
 
-    /// Where this word is the last time in this line.
+    /// The last place of this word in this line.
     fn place_of(&self, line: usize, word: &str) -> Value {
         let text: String = self.text.iter().collect();
         let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
@@ -321,7 +321,7 @@ impl<'a> Session<'a> {
             .request("textDocument/hover", json!({"textDocument": {"uri": self.uri}, "position": position}))
     }
 
-    /// Waits until it has said something of the text as it is.
+    /// Waits for diagnostics of the current text.
     fn settle(&self) {
         let start = Instant::now();
         while self.diagnostics().is_empty() {
@@ -330,7 +330,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What is on the screen, or what is said when it is asked.
+    /// The screen, or the answer to a pull.
     fn diagnostics(&self) -> Vec<Value> {
         let of_this = |it: &Value| it["uri"] == self.uri;
         let mut all = match self.subject.pulls {

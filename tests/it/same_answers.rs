@@ -20,14 +20,14 @@ use super::{
     },
 };
 
-/// What an editor has heard, freed of what differs between any two runs.
+/// The messages to an editor, without values that differ between any two runs.
 #[derive(Debug, Default)]
 struct Heard {
     /// Each request of the script with its answer, in order.
     answers: Vec<(String, String)>,
     /// By method, in the order of their arrival.
     notifications: BTreeMap<String, Vec<String>>,
-    /// What the server asked; each process asks for itself.
+    /// The requests of the server; each process sends its own.
     requests: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -102,7 +102,7 @@ impl Play<'_> {
         let accepted =
             json!({"command": item["command"]["command"], "arguments": item["command"]["arguments"]});
         self.ok("workspace/executeCommand", accepted.clone());
-        // What is accepted is gone.
+        // An accepted completion is gone.
         self.ok("workspace/executeCommand", accepted);
         let inserted = json!({"range": {"start": position(1, 4), "end": position(1, 4)}, "text": "return a + b\n\n\ndef mul(a, b):\n    "});
         session.notify(

@@ -1,5 +1,5 @@
-//! Signing in with the real Copilot server: one act signs every process in, one signs all out, and those that start
-//! later follow.
+//! Signing in with the real Copilot server: one sign-in signs every process in, one sign-out signs all out, and later
+//! processes follow.
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn exchanges<'a>(log: &'a [LogEntry], credential: &str) -> Vec<&'a LogEntry> {
     log.iter().filter(exchange).filter(with).collect()
 }
 
-/// Waits until so many processes have looked at the new sign-in, although nobody asked them anything.
+/// Waits until so many processes have checked the new sign-in by themselves.
 #[track_caller]
 fn expect_exchanges(stub: &Stub, n: usize, credential: &str) {
     stub.wait_for(&format!("{n} processes sign in as {credential}"), |log| {

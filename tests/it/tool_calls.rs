@@ -1,4 +1,4 @@
-//! Tool calls of several processes of the real Copilot server at once: each answer finds the one that asked.
+//! Tool calls of several processes of the real Copilot server at once: each answer reaches the one that asked.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::{
     },
 };
 
-/// A model that asks for two tickets of its own at once.
+/// A model that asks for two tickets at once.
 fn two_tickets(of: &str) -> Rule {
     let key = |n: u32| json!({"key": format!("{of}-{n}")});
     Rule::on(format!("tickets of {of}"))

@@ -144,7 +144,7 @@ fn mark_finds_processes_outside_their_group() {
 
 // ---- the stub
 
-/// Sends a request on a connection of its own and reads all that is answered.
+/// Sends a request on a new connection, and reads the whole answer.
 fn exchange(stub: &Stub, head: &str, body: &str) -> String {
     let mut stream = connect(stub);
     let head = format!("{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());

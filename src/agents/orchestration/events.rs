@@ -1,112 +1,112 @@
-//! What is told of an orchestration, as it stands in notifications and in progress.
+//! The events of an orchestration, in the form of notifications and progress.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// One event, and whose it is.
+/// An event with the id of its orchestration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
-    /// Id of the orchestration.
+    /// The id of the orchestration.
     pub orchestration: String,
-    /// When, in milliseconds since it began.
+    /// The time, in milliseconds since the start.
     pub at_ms: u64,
-    /// What has happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
-    /// A plan is asked for; once more if the first could not be used.
+    /// A model makes a plan, or corrects it.
     PlanStarted {
-        /// What is to be done.
+        /// The goal.
         goal: String,
         /// The roles that the plan may use.
         workers: Vec<String>,
-        /// 1, or 2 if the plan is to be mended.
+        /// 1, or 2 if correcting the plan.
         attempt: u32,
-        /// What was wrong with the first.
+        /// The errors in the first plan.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         problems: Vec<String>,
     },
-    /// There is a plan.
+    /// The plan is complete.
     PlanCompleted {
-        /// In the order of their numbers, which begin with 0.
+        /// The tasks in the order of their numbers from 0.
         tasks: Vec<Planned>,
-        /// Why it is not the model's, but one task for the first worker.
+        /// Why the plan is one task for the first worker instead of the model's plan.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fallback: Option<String>,
     },
-    /// A task has been given to a worker.
+    /// A worker starts a task.
     TaskAssigned {
-        /// Its number.
+        /// The number of the task.
         task: usize,
-        /// Its role.
+        /// The role of the worker.
         role: String,
-        /// Which worker of that role, such as `coder-1`: each is a conversation.
+        /// The worker, such as `coder-1`. Each is a conversation.
         worker: String,
-        /// Which task of this worker's it is, from 1.
+        /// The number of the task for this worker, from 1.
         turn: u32,
     },
-    /// A worker has begun to use a tool, or has ended it.
+    /// A worker starts or ends a call of a tool.
     TaskProgress {
-        /// The number of its task.
+        /// The number of the task.
         task: usize,
-        /// Its role.
+        /// The role of the worker.
         role: String,
-        /// Its name.
+        /// The worker.
         worker: String,
-        /// The tool that it is using.
+        /// The tool in use.
         tool: Option<String>,
-        /// How long it has been at the task.
+        /// The time since the task started, in milliseconds.
         duration_ms: u64,
     },
-    /// A task has come to its end, or never will.
+    /// A task has ended, or will never start.
     TaskCompleted {
-        /// Its number.
+        /// The number of the task.
         task: usize,
-        /// Its role.
+        /// The role of the task.
         role: String,
-        /// Who was at it.
+        /// The worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker: Option<String>,
-        /// How it has ended.
+        /// The end.
         state: End,
-        /// What the worker has said.
+        /// The text of the worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<String>,
-        /// Why it has failed or was skipped.
+        /// Why the task failed or was skipped.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// How long it took.
+        /// The duration in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
     },
-    /// There is a summary.
+    /// The summary is complete.
     SummarizeCompleted {
-        /// What was done, for whoever had the goal.
+        /// The summary for the user.
         summary: String,
     },
-    /// Something has gone wrong that concerns more than one task.
+    /// An error that concerns more than one task.
     Error {
-        /// What.
+        /// The error.
         message: String,
     },
-    /// Nothing follows.
+    /// The last event.
     Finished {
-        /// How it has ended: `done` if every task is done and there is a summary.
+        /// The end: `done` if every task is done and there is a summary.
         state: End,
-        /// So many tasks are done.
+        /// The number of done tasks.
         done: usize,
-        /// So many have failed.
+        /// The number of failed tasks.
         failed: usize,
-        /// So many were skipped.
+        /// The number of skipped tasks.
         skipped: usize,
-        /// So many were called off.
+        /// The number of cancelled tasks.
         cancelled: usize,
     },
 }
@@ -115,32 +115,32 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Planned {
-    /// Its number.
+    /// The number of the task.
     pub task: usize,
-    /// Who does it.
+    /// The role of its worker.
     pub role: String,
-    /// What is to be done.
+    /// The task.
     pub text: String,
-    /// The numbers of the tasks whose results it needs.
+    /// The numbers of its dependencies.
     pub depends_on: BTreeSet<usize>,
 }
 
-/// How a task, or the whole, has ended.
+/// The end of a task or of the orchestration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum End {
-    /// Well.
+    /// It succeeded.
     Done,
-    /// Not so.
+    /// It failed.
     Failed,
-    /// It was not begun, for what it needs has failed or was skipped.
+    /// It did not start, because a dependency failed or was skipped.
     Skipped,
-    /// Somebody called it off.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl End {
-    /// Its word.
+    /// The word in messages.
     pub fn word(self) -> &'static str {
         match self {
             End::Done => "done",

@@ -1,7 +1,7 @@
-//! A plan: tasks for workers, and which of them depend on which others.
+//! A plan: tasks for workers, with dependencies.
 //!
-//! A model writes it as JSON, with whatever it says around it ([`read`]). What is wrong with it is found all at once, as
-//! reasons that it is told when it is asked to mend the plan.
+//! A model writes it as JSON, perhaps with text around it ([`read`]). Reading finds all errors, which the model gets
+//! with the request for a correction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,25 +9,25 @@ use serde_json::Value;
 
 use crate::util::json;
 
-/// One task.
+/// A task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Who does it.
+    /// The role of its worker.
     pub role: String,
-    /// What is to be done.
+    /// The task.
     pub task: String,
-    /// The numbers of the tasks, from 0, whose results it needs.
+    /// The numbers of its dependencies, from 0.
     pub needs: BTreeSet<usize>,
 }
 
-/// Tasks that can all be done: the roles exist, and nobody waits for himself.
+/// Valid tasks: the roles exist, and there is no cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// In the order of the plan.
+    /// The tasks in the order of the plan.
     pub steps: Vec<Step>,
 }
 
-/// Reads what a model has said. `roles` are those that there are; a plan has `most` tasks at most.
+/// Reads the text of a model. `roles` are the valid roles; a plan has at most `most` tasks.
 pub fn read(text: &str, roles: &[&str], most: usize) -> Result<Plan, Vec<String>> {
     let items = find(text).map_err(|it| vec![it])?;
     let mut problems = Vec::new();
@@ -55,14 +55,13 @@ pub fn read(text: &str, roles: &[&str], most: usize) -> Result<Plan, Vec<String>
     if problems.is_empty() { Ok(Plan { steps }) } else { Err(problems) }
 }
 
-/// Tags between which models think aloud.
+/// Thinking tags of models.
 const THOUGHTS: [&str; 4] = ["think", "thinking", "thought", "reasoning"];
 
-/// How deep a plan may be.
+/// How many levels of arrays and objects are read.
 const DEPTH: usize = 16;
 
-/// The first array of objects in a text, whatever is said around it; else what is wrong. What stands between thinking
-/// tags is no plan.
+/// The first array of objects in a text with anything around it, or the error. Text in thinking tags does not count.
 fn find(text: &str) -> Result<Vec<Value>, String> {
     let thoughts = thoughts(text);
     let is_said = |at: &usize| !thoughts.iter().any(|it| it.contains(at));
@@ -90,8 +89,8 @@ fn find(text: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-/// The spans of a text in which a model thinks aloud. A tag counts where a line begins with it, for a task may speak of
-/// one; what was begun before the text, or does not end, is thought too.
+/// The spans of a text in thinking tags. A tag counts only at the beginning of a line, because a task may mention
+/// one. A span may begin before the text or end after it.
 fn thoughts(text: &str) -> Vec<std::ops::Range<usize>> {
     let (mut spans, mut begun, mut at) = (Vec::new(), None, 0);
     for line in text.split_inclusive('\n') {
@@ -115,13 +114,13 @@ fn thoughts(text: &str) -> Vec<std::ops::Range<usize>> {
     spans
 }
 
-/// What follows one of the tags, if the text begins with it.
+/// The text after one of the tags, if the text begins with it.
 fn tag<'a>(text: &'a str, opening: &str) -> Option<&'a str> {
     let (name, after) = text.strip_prefix(opening)?.split_once('>')?;
     THOUGHTS.iter().any(|it| name.trim().eq_ignore_ascii_case(it)).then_some(after)
 }
 
-/// The array that a text begins with, and what else would be none: comments, and a comma behind the last element.
+/// The array at the beginning of a text. Comments and a trailing comma are allowed.
 fn array(text: &str) -> Result<Vec<Value>, String> {
     if let Some(Ok(Value::Array(items))) =
         serde_json::Deserializer::from_str(text).into_iter::<Value>().next()
@@ -131,8 +130,7 @@ fn array(text: &str) -> Result<Vec<Value>, String> {
     json::read(&plain(text)).map_err(|it| it.to_string())
 }
 
-/// The array that a text begins with, with blanks for its comments and for commas behind a last element, so that what is
-/// left is where it was.
+/// The array at the beginning of a text, with blanks instead of comments and trailing commas, so that positions stay.
 fn plain(text: &str) -> Vec<u8> {
     let mut out = text.as_bytes().to_vec();
     let (mut at, mut depth, mut comma) = (0, 0_usize, None);
@@ -179,7 +177,7 @@ fn plain(text: &str) -> Vec<u8> {
     out
 }
 
-/// Where a string ends that the text begins with.
+/// The end of the string at the beginning of the text.
 fn string_end(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -226,7 +224,7 @@ fn step(at: usize, n: usize, item: &Value, roles: &[&str], problems: &mut Vec<St
     Step { role, task, needs }
 }
 
-/// Tasks that wait for one another, if there are such.
+/// Finds tasks that wait for one another.
 fn cycle(steps: &[Step]) -> Option<Vec<usize>> {
     let mut left: BTreeMap<usize, BTreeSet<usize>> =
         steps.iter().map(|it| it.needs.clone()).enumerate().collect();
@@ -242,7 +240,7 @@ fn cycle(steps: &[Step]) -> Option<Vec<usize>> {
             needs.retain(|it| !free.contains(it));
         }
     }
-    // What only waits for a cycle is in none.
+    // A task that only waits for a cycle is not in it.
     loop {
         let before = left.len();
         let needed: BTreeSet<usize> = left.values().flatten().copied().collect();
@@ -339,7 +337,7 @@ pub(super) mod tests {
         assert_eq!(problems(text), ["tasks 0, 1 depend on each other in a cycle"]);
     }
 
-    /// Plans without cycles: each task needs some of those before it.
+    /// Plans without cycles: each task depends on earlier ones.
     pub(in crate::agents) fn plan() -> impl Strategy<Value = Plan> {
         let step = (0..4_usize, vec(any::<u8>(), 0..4));
         vec(step, 1..14).prop_map(|steps| {
@@ -361,7 +359,7 @@ pub(super) mod tests {
             }
         }
 
-        /// A plan that is written down is read as it was, and one with an edge backwards is not.
+        /// A plan is read as it was written, and a plan with an edge backwards is an error.
         #[test]
         fn plan_parser_reads_written_plans_and_refuses_cycles(
             plan in plan(),

@@ -1,32 +1,31 @@
-//! Which tasks of a plan may start now.
+//! Decides which tasks of a plan start.
 //!
-//! There are no waves: **a task starts when its own dependencies are done**, whatever others do. One that fails takes
-//! those with it that depend on it, and nobody else. Where not all can start that may, those go first on which the
-//! longest chain of others waits.
+//! There are no waves: **a task starts when its own dependencies are done**. If a task fails, the tasks that depend
+//! on it are skipped, and no others. Under the limit, tasks with the longest chain of dependents start first.
 
 use std::cmp::Reverse;
 
 use super::plan::{Plan, Step};
 
-/// How far a task is.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// What it needs is not done, or there is no room for it.
+    /// A dependency is not done, or the limit is reached.
     Waiting,
-    /// Somebody is at it.
+    /// A worker does it.
     Running,
-    /// What has come of it.
+    /// It is done, with this result.
     Done(String),
-    /// Why nothing has.
+    /// It failed, for this reason.
     Failed(String),
-    /// What it needs will never be done.
+    /// A dependency failed or was skipped.
     Skipped(String),
-    /// The whole was called off before it had come to an end.
+    /// It was cancelled before its end.
     Cancelled,
 }
 
 impl State {
-    /// Whether nothing changes about it any more.
+    /// Whether the state is final.
     pub fn is_over(&self) -> bool {
         !matches!(self, State::Waiting | State::Running)
     }
@@ -37,13 +36,13 @@ impl State {
 pub struct Schedule {
     plan: Plan,
     states: Vec<State>,
-    /// How many tasks the longest chain has that waits for each.
+    /// The length of the longest chain of dependents, for each task.
     heights: Vec<usize>,
     most: usize,
 }
 
 impl Schedule {
-    /// Nothing of it has begun. So many tasks may run at once.
+    /// A plan before its start. At most `most` tasks run at once.
     pub fn new(plan: Plan, most: usize) -> Schedule {
         let states = vec![State::Waiting; plan.steps.len()];
         let heights = heights(&plan.steps);
@@ -55,12 +54,12 @@ impl Schedule {
         &self.plan.steps
     }
 
-    /// How far each task is.
+    /// The state of each task.
     pub fn states(&self) -> &[State] {
         &self.states
     }
 
-    /// Takes the tasks that start now.
+    /// Starts tasks; returns them.
     pub fn start(&mut self) -> Vec<usize> {
         let running = self.states.iter().filter(|it| **it == State::Running).count();
         let is_ready = |it: &usize| {
@@ -76,8 +75,7 @@ impl Schedule {
         ready
     }
 
-    /// A task has ended. One that has failed takes those with it that need its result; they are given back, each after
-    /// what it needs.
+    /// Ends a task. After a failure, returns the skipped tasks, each after its dependencies.
     pub fn end(&mut self, at: usize, result: Result<String, String>) -> Vec<usize> {
         if self.states.get(at) != Some(&State::Running) {
             return Vec::new();
@@ -94,7 +92,7 @@ impl Schedule {
         skipped
     }
 
-    /// A task that can never start, and why.
+    /// A task that can never start, with the reason.
     fn lost(&self) -> Option<(usize, String)> {
         let waiting = (0..self.states.len()).filter(|it| self.states[*it] == State::Waiting);
         waiting.into_iter().find_map(|at| {
@@ -107,7 +105,7 @@ impl Schedule {
         })
     }
 
-    /// Nothing goes on, and nothing starts any more. Gives those that this has ended.
+    /// Cancels everything. Returns the cancelled tasks.
     pub fn cancel(&mut self) -> Vec<usize> {
         let open: Vec<usize> = (0..self.states.len()).filter(|it| !self.states[*it].is_over()).collect();
         for at in &open {
@@ -116,7 +114,7 @@ impl Schedule {
         open
     }
 
-    /// The results that a task needs, each with the number of its task.
+    /// The results of a task's dependencies, with their numbers.
     pub fn needed(&self, at: usize) -> Vec<(usize, &str)> {
         let Some(step) = self.plan.steps.get(at) else { return Vec::new() };
         let result = |it: &usize| match &self.states[*it] {
@@ -126,20 +124,20 @@ impl Schedule {
         step.needs.iter().filter_map(result).collect()
     }
 
-    /// Whether nothing is left to do.
+    /// Whether all tasks have ended.
     pub fn is_over(&self) -> bool {
         self.states.iter().all(State::is_over)
     }
 }
 
-/// How many tasks the longest chain has that waits for each. The plan has no cycles.
+/// The length of the longest chain of dependents, for each task. The plan has no cycles.
 fn heights(steps: &[Step]) -> Vec<usize> {
     let mut heights = vec![0; steps.len()];
     loop {
         let mut changed = false;
         for (at, step) in steps.iter().enumerate() {
             for need in &step.needs {
-                // No chain is longer than the plan, even if somebody made one with a cycle.
+                // A limit, in case of a cycle.
                 if heights[*need] <= heights[at] && heights[at] < steps.len() {
                     heights[*need] = heights[at] + 1;
                     changed = true;
@@ -191,8 +189,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever ends when, and however, or is called off: nothing starts too early or twice, limits hold, all comes to
-        /// an end, and only what depends on a failure is skipped.
+        /// For any order of ends, failures and cancellations, no task starts too early or twice, the limit holds, all
+        /// tasks end, and only dependents of a failure are skipped.
         #[test]
         fn schedule_runs_any_plan_within_limits_to_its_end(
             plan in plan(),
@@ -213,7 +211,7 @@ mod tests {
                     running.push(at);
                 }
                 prop_assert!(running.len() <= most);
-                // Nothing that could run is held back.
+                // Every task that can run runs.
                 for (at, step) in plan.steps.iter().enumerate() {
                     let is_ready = it.states()[at] == State::Waiting
                         && step.needs.iter().all(|need| matches!(it.states()[*need], State::Done(_)));

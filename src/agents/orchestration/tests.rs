@@ -1,4 +1,4 @@
-//! Orchestrations whose workers are a virtual clock.
+//! Orchestrations with simulated workers and a virtual clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::{plan::tests::plan as some_plan, *};
 use crate::config::AgentSource;
 
-/// What somebody has been asked, and when he answers.
+/// A request with its answer and time.
 struct Asked {
     conversation: usize,
     at: Instant,
     answer: Result<String, String>,
 }
 
-/// An orchestration, and all whom it asks.
+/// An orchestration with its conversations.
 struct World {
     it: Orchestration,
     now: Instant,
@@ -25,9 +25,9 @@ struct World {
     closed: BTreeSet<usize>,
     asked: Vec<Asked>,
     told: Vec<Notice>,
-    /// What the planner says, one after the other.
+    /// The texts of the planner, in order.
     plans: Vec<String>,
-    /// How long each task takes, in seconds, and what it comes to.
+    /// The duration of each task in seconds, and its result.
     tasks: BTreeMap<usize, (u64, Result<String, String>)>,
     summary: Result<String, String>,
 }
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// The next answer comes. Whether there was one.
+    /// Handles the next answer. Returns whether there was one.
     fn step(&mut self) -> bool {
         let next = (0..self.asked.len()).min_by_key(|it| (self.asked[*it].at, *it));
         let Some(next) = next else { return false };
@@ -130,7 +130,7 @@ impl World {
         self.now.duration_since(self.began).as_secs()
     }
 
-    /// The text with which a task was given to a worker, and in which conversation, as its how manieth message.
+    /// The message with a task: its conversation, its number there, and its text.
     fn given(&self, task: usize) -> (usize, usize, &str) {
         let name = self.told.iter().find_map(|it| match &it.event {
             Event::TaskAssigned { task: of, worker, turn, .. } if *of == task => {
@@ -174,7 +174,7 @@ fn step(role: &str, needs: &[usize]) -> Step {
     Step { role: role.to_owned(), task: format!("[{role}]"), needs: needs.iter().copied().collect() }
 }
 
-/// Twelve tasks with two diamonds, a branch that fails, and a worker that is used four times.
+/// Twelve tasks with two diamonds, a branch that fails, and a worker with four tasks.
 #[test]
 fn orchestration_runs_twelve_tasks_and_skips_dependents_of_failure() {
     let mut steps = vec![
@@ -197,7 +197,7 @@ fn orchestration_runs_twelve_tasks_and_skips_dependents_of_failure() {
     let plan = Plan { steps };
     let tasks = (0..12).map(|it| {
         let says = if it == 4 { fails() } else { Ok(format!("result-{it};")) };
-        // Those that take long are off the critical path, but for 2 and 7.
+        // Long tasks are off the critical path, except 2 and 7.
         (it, (if [2, 4, 7].contains(&it) { 5 } else { 1 }, says))
     });
     let workers = vec![
@@ -297,11 +297,11 @@ fn tasks_of_one_role_run_in_parallel_and_reuse_workers() {
     let world = World::new(order(vec![worker("a", None)], 4), &[written(&distinct(plan))], tasks).run();
     let place = |task| world.it.who(world.given(task).0).unwrap().1.to_owned();
     assert_eq!([0, 1, 2, 3].map(place), ["a-1", "a-2", "a-2", "a-1"]);
-    // What is known in the conversation is not said again.
+    // The conversation does not repeat known texts.
     assert!(world.given(0).2.contains("You are a.") && !world.given(3).2.contains("You are a."));
 }
 
-/// Each task has a text of its own.
+/// Makes the texts of the tasks unique.
 fn distinct(mut plan: Plan) -> Plan {
     for (at, step) in plan.steps.iter_mut().enumerate() {
         step.task = format!("task {at}");
@@ -334,7 +334,7 @@ fn events_serialize_to_json_and_back() {
     expect![[r#"{"orchestration":"o","state":"done","summary":"all is well","tasks":[{"task":0,"role":"a","text":"task 0","dependsOn":[],"worker":"a-1","state":"done","result":"result-0;","durationMs":1000}],"durationMs":1000}"#]].assert_eq(&outcome);
 }
 
-/// When each task would end if nobody waited for anything but what his task needs.
+/// When each task would end if it waited only for its dependencies.
 fn critical_path(plan: &Plan, seconds: impl Fn(usize) -> u64) -> u64 {
     let mut ends: BTreeMap<usize, u64> = BTreeMap::new();
     while ends.len() < plan.steps.len() {
@@ -348,7 +348,7 @@ fn critical_path(plan: &Plan, seconds: impl Fn(usize) -> u64) -> u64 {
     ends.into_values().max().unwrap_or(0)
 }
 
-/// The story that the events tell is one that can be told.
+/// The events are in a possible order.
 fn check_events(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     let mut planned = None;
     let mut assigned: BTreeMap<usize, String> = BTreeMap::new();
@@ -406,7 +406,7 @@ fn check_events(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Each task was given to the right one, with what it needs and nothing else.
+/// The right worker gets each task, with exactly its dependencies.
 fn check_texts(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     let assigned = world.told.iter().filter_map(|it| match it.event {
         Event::TaskAssigned { task, .. } => Some(task),
@@ -437,8 +437,8 @@ fn check_texts(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    /// Whatever the planner and the workers say, and whenever it is called off: order, context, skips and events are as they
-    /// are to be, and nobody is left.
+    /// For any texts, failures and cancellations, order, context, skips and events are right, and no conversation
+    /// stays open.
     #[test]
     fn any_orchestration_sends_consistent_events_and_ends(
         plan in some_plan(),
@@ -480,7 +480,7 @@ proptest! {
         }
         prop_assert!(world.asked.is_empty() && world.it.end().is_some());
         prop_assert_eq!(world.closed.len(), world.open.len(), "a conversation is left open");
-        // Nothing that comes late does anything.
+        // Late events have no effect.
         for conversation in 0..world.open.len() {
             prop_assert!(world.it.heard(world.now, conversation, WorkerEvent::Answer(Ok("late".to_owned()))).is_empty());
         }
@@ -495,7 +495,7 @@ proptest! {
         prop_assert_eq!(outcome.summary.is_some(), has_summary && outcome.error.is_none() && outcome.state != End::Cancelled);
     }
 
-    /// With room for all, the time is that of the longest chain of tasks, however long each takes.
+    /// Without a limit, the duration is that of the longest chain of tasks.
     #[test]
     fn orchestration_takes_as_long_as_its_critical_path(plan in some_plan(), seconds in vec(1..99_u64, 14)) {
         let workers = (0..4).map(|it| worker(&format!("role{it}"), None)).collect();

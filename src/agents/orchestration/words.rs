@@ -1,14 +1,14 @@
-//! What planners, workers and whoever summarizes are told.
+//! The messages to planners, workers and the summarizer.
 //!
-//! **What a model has said cannot leave the place that it is shown in**: where it writes one of the tags used here, that is
-//! none any more. It is bounded: of a long text the beginning and the end are shown.
+//! **A text of a model cannot leave its tags**: the tags of this module are escaped in it. It is bounded: of a long
+//! text only the beginning and the end remain.
 
 use std::fmt::Write as _;
 
 use super::{plan::Step, schedule::State};
 use crate::config::WorkerConfig;
 
-/// Tags that mean something in these texts.
+/// The tags of these messages.
 const TAGS: [&str; 7] = [
     "goal",
     "workers",
@@ -19,10 +19,10 @@ const TAGS: [&str; 7] = [
     "task_result",
 ];
 
-/// How long one result may be, in bytes, and how long all of a message.
+/// The maximum size of one result and of all results in a message, in bytes.
 const LONGEST: (usize, usize) = (16 << 10, 64 << 10);
 
-/// How many things that are wrong with a plan are told.
+/// How many errors of a plan to report.
 const PROBLEMS: usize = 20;
 
 /// Asks for a plan.
@@ -45,7 +45,7 @@ pub(super) fn plan(goal: &str, workers: &[WorkerConfig], most: usize) -> String 
     )
 }
 
-/// Asks to mend a plan.
+/// Asks for a correction of a plan.
 pub(super) fn mend(problems: &[String]) -> String {
     let mut text = "This plan is invalid:\n\n".to_owned();
     for problem in problems.iter().take(PROBLEMS) {
@@ -57,7 +57,7 @@ pub(super) fn mend(problems: &[String]) -> String {
     text + "\nWrite the plan again without these mistakes, as a JSON array of tasks and nothing else."
 }
 
-/// Gives a worker its task. `first`: nothing has been said to it before.
+/// Gives a worker its task. `first`: the conversation is new.
 pub(super) fn task(
     worker: &WorkerConfig,
     is_first: bool,
@@ -82,7 +82,7 @@ pub(super) fn task(
         text += "</shared_context>\n\n";
     }
     let task = inert(task);
-    // What begins so is a command for the server.
+    // The server would take a leading slash for a command.
     match text.is_empty() && task.starts_with('/') {
         true => format!("Your task: {task}"),
         false => text + &task,
@@ -124,7 +124,7 @@ fn tools(worker: &WorkerConfig) -> String {
     }
 }
 
-/// What a worker is told of its tools, if it has not all.
+/// The message to a worker with fewer than all tools.
 fn restrictions(worker: &WorkerConfig) -> Option<String> {
     match &*tools(worker) {
         "all" => None,
@@ -137,12 +137,12 @@ fn attribute(text: &str) -> String {
     inert(text).replace('"', "&quot;")
 }
 
-/// The text without tags that mean something here.
+/// Escapes the tags of these messages.
 fn inert(text: &str) -> String {
     crate::agents::inert::inert(text, &TAGS)
 }
 
-/// The beginning and the end of a text that is longer.
+/// Cuts the middle out of a long text.
 fn bounded(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     proptest! {
-        /// No text opens or closes a tag, and nothing else is changed.
+        /// No text opens or closes a tag, and the rest stays.
         #[test]
         fn inert_escapes_tags_and_changes_nothing_else(text in "([<>/ a-z]|</?(task_result|GOAL|shared_context|div)>|[^x]){0,20}") {
             let shown = inert(&text);

@@ -1,4 +1,4 @@
-//! What `lspool agents` shows.
+//! The output of `lspool agents`.
 
 use serde_json::{Value, json};
 
@@ -15,33 +15,33 @@ use crate::{
 /// One agent.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// What it is called.
+    /// Its name.
     pub(super) name: String,
-    /// What it is.
+    /// Its definition.
     pub(super) agent: AgentConfig,
     /// The tools of its partition, as `lspool status` shows them.
     pub(super) partition: String,
-    /// What that partition is doing, in each lspool of this folder that has it: `ready, pid 4711`.
+    /// The state of that partition in each lspool of this folder that has it: `ready, pid 4711`.
     pub(super) running: Vec<String>,
 }
 
-/// All there is to show.
+/// The whole output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listing {
     /// The agents, by name.
     pub(super) rows: Vec<Row>,
-    /// Who can be given a task of a plan, in the order in which a planner is told of them.
+    /// The workers, in the order of the planner's list.
     pub(super) workers: Vec<WorkerConfig>,
-    /// Agents that do not hold, because their name is taken.
+    /// Agents that lspool ignores, because their name is taken.
     pub(super) shadowed: Vec<Shadowed>,
-    /// What is wrong with files, which define nothing then.
+    /// Errors in files. Such a file defines nothing.
     pub(super) problems: Vec<String>,
-    /// What was left out of files that are used.
+    /// Parts of valid files that lspool left out.
     pub(super) warnings: Vec<String>,
 }
 
 impl Listing {
-    /// For a program.
+    /// The output as JSON.
     pub(super) fn json(&self) -> Value {
         let agent = |it: &Row| {
             json!({
@@ -84,7 +84,7 @@ impl Listing {
         })
     }
 
-    /// For people.
+    /// The output as text.
     pub(super) fn text(&self, screen: Screen) -> String {
         let head = ["AGENT", "MODEL", "SOURCE", "PARTITION", "TOOLS"];
         let row = |it: &Row| {
@@ -126,14 +126,14 @@ impl Listing {
     }
 }
 
-/// One without agent mode has none, whatever is said.
+/// A worker without agent mode has no tools, whatever its definition says.
 fn tools_of(worker: &WorkerConfig) -> Option<&[String]> {
     if worker.agent_mode { worker.tools.as_deref() } else { Some(&[]) }
 }
 
 fn source(source: &AgentSource) -> String {
     match source {
-        AgentSource::Builtin => "built in".to_owned(),
+        AgentSource::Builtin => "builtin".to_owned(),
         AgentSource::User => "your configuration".to_owned(),
         AgentSource::UserFile(file) | AgentSource::Workspace(file) => file.display().to_string(),
     }
@@ -163,9 +163,9 @@ mod tests {
             a      inherit  your configuration  ready, pid 1  all
 
             WORKER          MODEL    SOURCE           TOOLS
-            coder           m        built in         all
-            reviewer (off)  inherit  built in         ide, read_file, list_dir, grep_search, file_search
-            tester          inherit  built in         all
+            coder           m        builtin          all
+            reviewer (off)  inherit  builtin          ide, read_file, list_dir, grep_search, file_search
+            tester          inherit  builtin          all
             writer          inherit  /w/.lspool.toml  none
         "#]]
         .assert_eq(&listing.text(Screen::default()));

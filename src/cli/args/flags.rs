@@ -97,7 +97,7 @@ pub(super) struct Flags {
     pub(super) task: Option<Task>,
 }
 
-/// Where the configuration is.
+/// The place of the configuration.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct ConfigFile {
     /// The configuration file [default: lspool/config.toml in the user's configuration folder]
@@ -105,7 +105,7 @@ pub(super) struct ConfigFile {
     pub(super) config: Option<PathBuf>,
 }
 
-/// The options of lspool itself, where it serves somebody.
+/// The options of commands that start servers.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Serving {
     #[command(flatten)]
@@ -288,7 +288,7 @@ pub(super) enum Task {
         /// itself, if lspool wrote the recording]
         #[arg(long, value_name = "NAME")]
         proc: Option<String>,
-        /// Whether to answer at once, or to take the recorded time
+        /// Whether to answer at once or at the recorded times
         #[arg(
             long,
             value_name = "SPEED",
@@ -451,7 +451,7 @@ impl Task {
 }
 
 impl Flags {
-    /// A way to speak that other language servers have.
+    /// A transport that other language servers have.
     pub(super) fn other_way(&self) -> Option<&'static str> {
         let ways = [
             (self.node_ipc, "--node-ipc"),

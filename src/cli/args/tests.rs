@@ -1,4 +1,4 @@
-//! Lines and what they ask for.
+//! Command lines and the commands that they give.
 
 use expect_test::{Expect, expect};
 
@@ -173,7 +173,7 @@ fn cli_parses_control_commands() {
     ] {
         assert_eq!(parse(line).command, Command::Instances { task, pid }, "{line}");
     }
-    // A server of that name is still one.
+    // A server of that name is still a server.
     assert_eq!(parse("-- status --json").command, serve(Some("status"), &["--json"]));
     for line in ["restart", "stop", "logs", "restart a b", "status --pid x", "reload copilot"] {
         let error = read(line).unwrap_err();
@@ -347,7 +347,7 @@ fn cli_reports_wrong_arguments() {
         let error = read(line).unwrap_err().to_string();
         assert!(error.contains(&format!("\n\n  tip: {tip}\n")), "{error}");
     }
-    // What follows a task is no server.
+    // A word after a command is not a server.
     let error = read("reload copilot").unwrap_err().to_string();
     assert!(error.contains("unexpected argument 'copilot' found"), "{error}");
     check_error(
@@ -390,7 +390,7 @@ fn commands() -> Vec<String> {
     std::iter::once(String::new()).chain(names).chain(inner).collect()
 }
 
-/// What clap prints at this width, with colors or without.
+/// The output of clap at this width, with or without colors.
 fn help(line: &str, flag: &str, columns: usize, is_colored: bool) -> String {
     let words: Vec<OsString> =
         ["lspool"].into_iter().chain(line.split_whitespace()).chain([flag]).map(Into::into).collect();
@@ -431,7 +431,7 @@ fn summaries_of_commands_are_short() {
 
 #[test]
 fn every_listed_option_is_accepted() {
-    // What a command cannot do without.
+    // Required arguments.
     let needed = [
         ("setup", "nvim"),
         ("restart", "x"),

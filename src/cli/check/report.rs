@@ -1,4 +1,4 @@
-//! What came of the trials, as a table and what there is to say about it.
+//! The results of the trials, as a table and notes.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,14 +16,14 @@ use crate::{
     util::text::plain,
 };
 
-/// What came of it all.
+/// The results.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// The user's file, or where there is none.
+    /// The user's file, or the path without a file.
     pub(super) file: Result<PathBuf, Option<PathBuf>>,
     pub(super) warnings: Vec<String>,
     pub(super) rows: Vec<Row>,
-    /// Exit status of a check that was broken off.
+    /// Exit status of an interrupted check.
     pub(super) interrupted: Option<i32>,
 }
 
@@ -31,27 +31,27 @@ pub(super) struct Report {
 #[derive(Debug)]
 pub(super) struct Row {
     name: String,
-    /// What is started, and where it was found.
+    /// The command, and where lspool found it.
     command: Option<(PathBuf, Vec<String>, &'static str)>,
     skipped: Vec<Skipped>,
     pub(super) state: State,
 }
 
-/// What came of one trial.
+/// The result of one trial.
 #[derive(Debug)]
 pub(super) enum State {
     Untried,
     Well {
         version: String,
         after: Duration,
-        /// What a Copilot server says of whoever is signed in, if not all is well.
+        /// The problem with the account of a Copilot server, if any.
         account: Option<Account>,
     },
     Missing(String),
     Failed(String),
 }
 
-/// Why nobody can use a Copilot server.
+/// Why a Copilot server cannot be used.
 #[derive(Debug)]
 pub(super) struct Account {
     state: &'static str,
@@ -69,25 +69,25 @@ impl Row {
         Row { name, command: None, skipped, state: State::Missing(message) }
     }
 
-    /// Notes what is wrong, if nothing is noted yet: what comes later is a consequence.
+    /// Notes an error, if it is the first: later errors are consequences.
     pub(super) fn fail(&mut self, message: String) {
         if let State::Untried = self.state {
             self.state = State::Failed(message);
         }
     }
 
-    /// It has ended before it answered.
+    /// The server exited before it answered.
     pub(super) fn ended(&mut self, how: &str) {
         let advice = match &self.command {
             Some((_, args, _)) if args.is_empty() => {
-                "\nhint: it has no arguments; if your editor gives it some, such as --stdio, write them in `args`"
+                "\nhint: if your editor starts it with arguments such as --stdio, set them in `args`"
             }
             Some(_) | None => "",
         };
-        self.fail(format!("it ended before it answered `initialize` ({how}){advice}"));
+        self.fail(format!("it exited before it answered `initialize` ({how}){advice}"));
     }
 
-    /// A Copilot server has said who is signed in.
+    /// Notes the account that a Copilot server reports.
     pub(super) fn note_account(&mut self, answer: &Frame) {
         let State::Well { account, .. } = &mut self.state else { return };
         let said: Value = answer.result().and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default();
@@ -130,7 +130,7 @@ impl Row {
             notes.push(format!("{} (from {place})", words.collect::<Vec<_>>().join(" ")));
         }
         match &self.state {
-            // The message says what was found.
+            // The message names the path.
             State::Missing(message) | State::Failed(message) => notes.push(message.clone()),
             State::Well { account, .. } => notes.extend(account.as_ref().map(|it| it.message.clone())),
             State::Untried => {}
@@ -143,13 +143,13 @@ impl Row {
 }
 
 impl Report {
-    /// The exit status: 0 only if all is well.
+    /// The exit status: 0 only if every server works.
     pub(super) fn status(&self) -> i32 {
         let is_well = self.rows.iter().all(|row| matches!(row.state, State::Well { .. }));
         self.interrupted.unwrap_or(i32::from(!is_well))
     }
 
-    /// The report. Verbose: also what was found and is not used.
+    /// The report. If verbose, with the skipped executables.
     pub(super) fn text(&self, is_verbose: bool, screen: Screen) -> String {
         let columns = screen.columns().unwrap_or(usize::MAX);
         let mut lines = Vec::new();

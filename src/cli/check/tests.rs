@@ -1,4 +1,4 @@
-//! Scripts of events, and what is told in the end.
+//! Scripts of events, and the report at the end.
 
 use expect_test::{Expect, expect};
 
@@ -77,7 +77,7 @@ impl Script {
         self.event(Event::Exited { process: process(n), exit, stderr: stderr.to_owned() });
     }
 
-    /// A trial in which all goes well.
+    /// A trial without an error.
     fn goes_well(&mut self, n: u32) {
         self.spawned(n);
         self.says(n, r#"{"id":1,"result":{}}"#);
@@ -86,7 +86,7 @@ impl Script {
         self.exited(n, Exit::Code(0), "");
     }
 
-    /// The effects since the last call, in short.
+    /// Checks the effects since the last call, in short.
     fn check(&mut self, expected: &Expect) {
         let pid = std::process::id().to_string();
         let told = self.effects.drain(..).map(|effect| match effect {
@@ -116,8 +116,7 @@ fn check_hints_at_missing_args_when_server_exits_early() {
     let mut row = Row::found("a".to_owned(), &target);
     row.ended("exit code 1");
     let report = Report { file: Ok("c".into()), warnings: Vec::new(), rows: vec![row], interrupted: None };
-    let expected =
-        "  hint: it has no arguments; if your editor gives it some, such as --stdio, write them in `args`";
+    let expected = "  hint: if your editor starts it with arguments such as --stdio, set them in `args`";
     assert_eq!(report.text(false, Screen::default()).lines().last(), Some(expected));
 }
 
@@ -176,11 +175,11 @@ fn check_starts_initializes_and_stops_servers_one_by_one() {
 
         a
           /bin/a --stdio (from PATH)
-          /ws/x is not used: inside the workspace /ws
+          skipped /ws/x: inside the workspace /ws
 
         b
           /bin/b --stdio (from PATH)
-          /ws/x is not used: inside the workspace /ws
+          skipped /ws/x: inside the workspace /ws
     "#]]
     .assert_eq(&report.text(true, Screen::default()));
 }
@@ -194,13 +193,13 @@ fn check_failure(play: fn(&mut Script), expected: &Expect) {
     let report = script.report();
     assert_eq!(report.status(), 1);
     let told = report.text(true, Screen::default());
-    // What is said of the first one.
+    // The report on the first one.
     let (_, told) = told.split_once("\na\n").unwrap();
     let (told, _) = told.split_once("\n\nb\n").unwrap();
     let told: Vec<_> = told
         .lines()
         .skip(1)
-        .filter(|it| !it.contains(" is not used: "))
+        .filter(|it| !it.contains("skipped "))
         .map(|it| it.strip_prefix("  ").unwrap_or(it))
         .collect();
     expected.assert_eq(&(told.join("\n") + "\n"));
@@ -225,12 +224,12 @@ fn check_reports_each_kind_of_failure() {
             assert!(!it.effects.iter().any(|it| matches!(it, Effect::Terminate(_))));
             it.wait(Duration::from_millis(1));
             assert!(it.effects.iter().any(|it| matches!(it, Effect::Terminate(_))));
-            // It comes to be after all.
+            // The process starts after all.
             it.spawned(0);
             it.exited(0, Exit::Signal(15), "late");
         },
         &expect![[r#"
-              it does not start within 1.5 s: does its disk respond?
+            it did not start within 1.5 s: its disk may not respond
         "#]],
     );
     check_failure(
@@ -239,7 +238,7 @@ fn check_reports_each_kind_of_failure() {
             it.exited(0, Exit::Code(1), "first\nlast\u{1b}[2J");
         },
         &expect![[r#"
-              it ended before it answered `initialize` (exit code 1)
+              it exited before it answered `initialize` (exit code 1)
               stderr ends with:
                 first
                 last�[2J
@@ -252,7 +251,7 @@ fn check_reports_each_kind_of_failure() {
             it.exited(0, Exit::Code(0), "");
         },
         &expect![[r#"
-              it sends back what lspool sends: it is not a language server
+              it echoes lspool's messages: it is not a language server
         "#]],
     );
     check_failure(
@@ -264,7 +263,7 @@ fn check_reports_each_kind_of_failure() {
             it.exited(0, Exit::Signal(9), "");
         },
         &expect![[r#"
-              it does not answer `initialize` within 1.5 s
+              it did not answer `initialize` within 1.5 s
               hint: if it needs more time, raise `startup_timeout`
         "#]],
     );
@@ -275,7 +274,7 @@ fn check_reports_each_kind_of_failure() {
             it.exited(0, Exit::Code(0), "");
         },
         &expect![[r#"
-              it answers `initialize` with an error: no
+              it answered `initialize` with an error: no
         "#]],
     );
     check_failure(
@@ -296,7 +295,7 @@ fn check_reports_each_kind_of_failure() {
             it.exited(0, Exit::Code(0), "");
         },
         &expect![[r#"
-              it sends something that is not a message: no JSON
+              it sent an invalid message: no JSON
         "#]],
     );
 }
@@ -306,7 +305,7 @@ fn check_terminates_server_that_ignores_shutdown() {
     let mut script = Script::new();
     script.spawned(0);
     script.says(0, r#"{"id":1,"result":{}}"#);
-    // Nor whether anybody is signed in.
+    // The server does not report the sign-in either.
     script.wait(ACCOUNT);
     script.effects.clear();
     script.wait(STOP);

@@ -1,4 +1,4 @@
-//! The editor of the demo, and where it works.
+//! The editor of the demo, and its folder.
 
 use std::{env, fs, io, os::unix::fs::DirBuilderExt as _, path::PathBuf, process::Stdio, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 /// How long a step may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A folder for everything that the demo writes; gone when dropped.
+/// A folder for everything that the demo writes. Dropping it removes the folder.
 #[derive(Debug)]
 pub(super) struct Stage {
     folder: PathBuf,
@@ -48,7 +48,7 @@ impl Stage {
         Ok(file)
     }
 
-    /// lspool in front of a recording, which stands for a server of this kind.
+    /// The command that starts lspool with a recording as a server of this kind.
     fn command(&self, recording: &str, kind: &str) -> anyhow::Result<Command> {
         let section = self.program.file_stem().unwrap_or_default().to_string_lossy();
         let config = format!("[server.{}]\nkind = \"{kind}\"\n", json!(section));
@@ -57,7 +57,7 @@ impl Stage {
         let mut command = Command::new(&self.program);
         command.arg("--config").arg(config).arg("--").arg(&self.program);
         command.arg("serve-recording").arg("--proc=*").arg(recording);
-        // The files and the other lspools of the user are not those of the demo.
+        // The demo must not use the user's files or lspools.
         command.env_remove("LSPOOL_RECORD").env("HOME", &self.folder);
         for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"] {
             command.env_remove(name);
@@ -71,24 +71,24 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.folder) {
-            tracing::warn!(%error, "the folder of the demo stays");
+            tracing::warn!(%error, "could not remove the folder of the demo");
         }
     }
 }
 
-/// Ends a process as a crash does.
+/// Kills a process.
 pub(super) fn kill(pid: u32) -> anyhow::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("a process id is positive")?;
     kill_process(pid, Signal::KILL).context("cannot kill the server of the demo")
 }
 
-/// An editor that says what a recorded one said.
+/// An editor that sends the messages of a recorded one.
 pub(super) struct Editor {
     pub(super) client: Client<Join<ChildStdout, ChildStdin>>,
     child: Child,
-    /// What the recorded editor said, in this workspace.
+    /// The messages of the recorded editor, for this workspace.
     said: Vec<Value>,
-    /// What an agent has written.
+    /// The reply of an agent so far.
     pub(super) reply: String,
     /// How many turns have begun and ended.
     pub(super) n_begins: usize,
@@ -100,7 +100,7 @@ pub(super) struct Editor {
 }
 
 impl Editor {
-    /// Starts lspool in front of a recording, and initializes it.
+    /// Starts lspool with a recording, and initializes it.
     pub(super) async fn start(stage: &Stage, recording: &str, kind: &str) -> anyhow::Result<Editor> {
         let mut child = stage.command(recording, kind)?.spawn().context("cannot start lspool")?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
@@ -119,7 +119,7 @@ impl Editor {
         Ok(editor)
     }
 
-    /// The parameters with which the recorded editor said this first. Ids that lspool has added are left out.
+    /// The recorded parameters of the first message of this method, without ids that lspool has added.
     pub(super) fn recorded(&self, method: &str) -> Value {
         let message = self.said.iter().find(|it| it["method"] == method);
         let mut params = message.map(|it| it["params"].clone()).unwrap_or_default();
@@ -130,7 +130,7 @@ impl Editor {
         params
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(super) async fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
         let id = self.client.ask(method, params).await?;
         self.answer(&id).await
@@ -148,7 +148,7 @@ impl Editor {
         }
     }
 
-    /// Waits for the problems that a server finds in a document.
+    /// Waits for the diagnostics of a document.
     pub(super) async fn diagnostics(&mut self) -> anyhow::Result<Vec<String>> {
         let frame = self.hear(|it| it.method() == Some("textDocument/publishDiagnostics")).await?;
         let params = params(&frame);
@@ -156,7 +156,7 @@ impl Editor {
         Ok(messages.filter_map(|it| it["message"].as_str().map(ToOwned::to_owned)).collect())
     }
 
-    /// Waits for the call of a tool: its id, and the name of the tool.
+    /// Waits for a tool call: its id and the name of the tool.
     pub(super) async fn tool_call(&mut self) -> anyhow::Result<(RawId, String)> {
         let frame = self.hear(|it| it.method() == Some("conversation/invokeClientTool")).await?;
         let name = params(&frame)["name"].as_str().unwrap_or_default().to_owned();
@@ -170,14 +170,14 @@ impl Editor {
         pid.context("the server has no process")
     }
 
-    /// Ends the session. Whether the user has seen no error, and lspool has ended well.
+    /// Ends the session. True if the user has seen no error, and lspool exited with 0.
     pub(super) async fn leave(&mut self) -> anyhow::Result<bool> {
         self.client.leave(PATIENCE).await;
         let status = timeout(PATIENCE, self.child.wait()).await.context("lspool does not end")??;
         Ok(self.errors.is_empty() && status.success())
     }
 
-    /// The next message that is wanted. Takes note of all others.
+    /// Reads messages up to the wanted one, and notes all others.
     async fn hear(&mut self, is_wanted: impl Fn(&Frame) -> bool) -> anyhow::Result<Frame> {
         loop {
             let heard = timeout(PATIENCE, self.client.hear()).await;

@@ -1,6 +1,6 @@
-//! The timeline as one page for a browser, which loads nothing else.
+//! The timeline as one page for a browser. The page loads nothing else.
 //!
-//! Owns what is drawn where: a lane for the session, each conversation and each process. The page draws it.
+//! Owns the lanes: one for the session, each conversation, and each process. The page draws them.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -18,7 +18,7 @@ const PAGE: &str = include_str!("page.html");
 /// Longer texts are cut: an argument of a tool may be a whole file.
 const LONGEST: usize = 400;
 
-/// What is drawn; the page knows these numbers.
+/// The kinds of drawn things. The page uses the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Request = 0,
@@ -28,7 +28,7 @@ enum Kind {
     Mark = 4,
 }
 
-/// The page for all that the filter leaves.
+/// The page for the filtered rows.
 pub(super) fn page(all: &Timeline, filter: &Filter, note: Option<&str>) -> String {
     let rows: Vec<&Row> = all.rows.iter().filter(|it| is_shown(it, filter)).collect();
     let mut lanes: Vec<String> = Vec::new();
@@ -48,11 +48,11 @@ pub(super) fn page(all: &Timeline, filter: &Filter, note: Option<&str>) -> Strin
         write!(heading, "; {note}").unwrap_or_default();
     }
     let data = json!({"title": heading, "length": millis(all.length), "lanes": lanes, "rows": drawn});
-    // No text can end the element that it stands in.
+    // No text may end its element.
     PAGE.replacen("/*DATA*/", &data.to_string().replace('<', "\\u003c"), 1)
 }
 
-/// A lane for each process: how long it lived, and what became of it.
+/// A lane for each process, with its lifetime and end.
 fn processes(all: &Timeline, rows: &[&Row], lanes: &mut Vec<String>, drawn: &mut Vec<Value>) {
     let mut names: Vec<&str> = rows.iter().map(|it| &*it.process).collect();
     names.sort_unstable();
@@ -79,7 +79,7 @@ fn processes(all: &Timeline, rows: &[&Row], lanes: &mut Vec<String>, drawn: &mut
     }
 }
 
-/// What the page draws of a row.
+/// The data of a row for the page.
 fn event(row: &Row, lane: usize) -> Value {
     let (text, is_bad) = outcome(row);
     let kind = match (&row.group, short_name(&row.method), row.method.as_str()) {

@@ -14,12 +14,12 @@ use crate::{
     util::text::plain,
 };
 
-/// Where there is no terminal.
+/// The width without a terminal.
 const WIDTH: usize = 120;
-/// What a row is about is not shortened further.
+/// The fewest columns for the subject of a row.
 const FEWEST: usize = 24;
 
-/// The text of all that the filter leaves.
+/// The text of the filtered rows.
 pub(super) fn text(all: &Timeline, filter: &Filter, note: Option<&str>, screen: Screen) -> String {
     let mut lines = vec![screen.paint(&head(all), Tone::Strong)];
     for (process, about) in &all.processes {
@@ -49,15 +49,14 @@ pub(super) fn head(all: &Timeline) -> String {
     format!("{what}: {} messages{with} in {}{end}", all.messages, took(all.length))
 }
 
-/// A process of a transcript, or nothing, and what belongs together there.
+/// The process of a transcript (or nothing) and the group.
 type Key<'a> = (&'a str, &'a Group);
 
 fn key(row: &Row, is_of_lspool: bool) -> Key<'_> {
     (if is_of_lspool { "" } else { &row.process }, &row.group)
 }
 
-/// Those that belong together, in the order in which they begin; what became of processes last, and each process of a
-/// transcript by itself.
+/// Groups rows, in the order of their begins; processes last, and each process of a transcript separately.
 pub(super) fn grouped<'a>(rows: &[&'a Row], is_of_lspool: bool) -> Vec<(Key<'a>, Vec<&'a Row>)> {
     let mut groups: Vec<(Key<'a>, Vec<&Row>)> = Vec::new();
     let mut known: HashMap<Key<'a>, usize> = HashMap::new();
@@ -124,7 +123,7 @@ fn line(row: &Row, screen: Screen) -> String {
     format!("{at}  {took:>8}  {what}{outcome}")
 }
 
-/// What came of a row, and whether that is bad.
+/// The outcome of a row, and whether it is an error.
 pub(super) fn outcome(row: &Row) -> (&str, bool) {
     match &row.outcome {
         Outcome::Fine(text) => (text, false),
@@ -133,7 +132,7 @@ pub(super) fn outcome(row: &Row) -> (&str, bool) {
     }
 }
 
-/// What a tool is called is more than the method by which it is called.
+/// A short name for methods whose tool name says more.
 pub(super) fn short_name(method: &str) -> Option<&'static str> {
     match method {
         "conversation/invokeClientTool" => Some("tool"),

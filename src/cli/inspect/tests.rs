@@ -84,9 +84,9 @@ fn inspect_shows_crash_and_restart() {
 
         processes
              0.002  1.1  started (process 4711)
-             2.000  1.1  was ended by signal 6: out of memory
+             2.000  1.1  ended by signal 6: out of memory
              2.501  1.2  started again (process 4712)
-            63.900  1.2  was ended by signal 15
+            63.900  1.2  ended by signal 15
     "#]],
     );
 }
@@ -95,7 +95,7 @@ fn inspect_shows_crash_and_restart() {
 fn inspect_omits_stderr_when_somebody_killed_server() {
     let killed = crash().replace(r#""exit":{"signal":6}"#, r#""exit":{"signal":9}"#);
     let shown = inspect(&killed, &Filter::default());
-    assert!(shown.contains("1.1  was ended by signal 9\n"), "{shown}");
+    assert!(shown.contains("1.1  ended by signal 9\n"), "{shown}");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn inspect_shows_only_errors_on_request() {
             63.600     <1 ms  textDocument/hover b.py  error -32801: modified
 
         processes
-             2.000  1.1  was ended by signal 6: out of memory
+             2.000  1.1  ended by signal 6: out of memory
     "#]],
     );
 }
@@ -230,7 +230,7 @@ fn inspect_reports_torn_last_line() {
 
         no message matches
 
-        line 18, the last one, was torn and is left out
+        line 18, the last one, is incomplete; lspool ignored it
     "#]]
     .assert_eq(&text);
 }
@@ -332,7 +332,7 @@ fn page_has_lanes_and_loads_nothing() {
               null,
               2,
               4,
-              "was ended by signal 6: </script><script>alert(1)",
+              "ended by signal 6: </script><script>alert(1)",
               "",
               true
             ],
@@ -368,7 +368,7 @@ fn page_has_lanes_and_loads_nothing() {
               null,
               3,
               4,
-              "was ended by signal 15",
+              "ended by signal 15",
               "",
               false
             ]

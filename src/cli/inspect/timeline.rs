@@ -1,4 +1,4 @@
-//! Messages to rows: a request and its answer are one.
+//! Turns messages into rows. A request and its answer are one row.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -26,58 +26,58 @@ pub(super) struct Row {
     /// The process of a transcript.
     pub(super) process: Arc<str>,
     pub(super) group: Group,
-    /// The server asked, or told.
+    /// Whether the server sent it.
     pub(super) is_of_server: bool,
     pub(super) method: String,
-    /// What it is about.
+    /// The subject of the row.
     pub(super) detail: String,
     pub(super) outcome: Outcome,
 }
 
-/// To what a row belongs.
+/// The group of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Group {
     Session,
     Conversation(String),
-    /// What became of processes.
+    /// Starts and ends of processes.
     Processes,
 }
 
-/// What came of something.
+/// The outcome of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing that need be said.
+    /// A success, with or without a note.
     Fine(String),
-    /// It ended, and not as one would like.
+    /// A failure.
     Bad(String),
-    /// It has no end.
+    /// No outcome was recorded.
     Open,
 }
 
-/// All that is shown.
+/// The whole timeline.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     pub(super) rows: Vec<Row>,
     pub(super) messages: usize,
     pub(super) length: Duration,
     pub(super) is_of_lspool: bool,
-    /// By conversation, the processes that served it, in order.
+    /// The processes that served each conversation, in order.
     pub(super) served: BTreeMap<String, Vec<Arc<str>>>,
-    /// Of a recording of lspool: which processes there are, and of which server, with which tools.
+    /// The processes in a recording of lspool, with their server and tools.
     pub(super) processes: BTreeMap<Arc<str>, String>,
-    /// Why it ends.
+    /// Why the recording ends.
     pub(super) end: Option<String>,
-    /// Of these methods notifications are shown as well.
+    /// A pattern of methods whose notifications are shown too.
     shown: Option<String>,
-    /// By process, side that asked and id: the row.
+    /// The rows of open requests, by process, asking side, and id.
     open: HashMap<(Arc<str>, bool, String), usize>,
-    /// By process and token: the row.
+    /// The rows of turns, by process and token.
     tokens: HashMap<(Arc<str>, String), usize>,
-    /// Processes that were told to end.
+    /// Processes that lspool ended.
     told_to_end: BTreeSet<Arc<str>>,
 }
 
-/// An id as people read it.
+/// An id for people.
 fn name(id: &Value) -> Option<String> {
     match id {
         Value::String(text) => Some(text.clone()),
@@ -87,12 +87,12 @@ fn name(id: &Value) -> Option<String> {
 }
 
 impl Timeline {
-    /// An empty one. `shown`: notifications of these methods are shown as well.
+    /// An empty timeline. `shown` is a pattern of methods whose notifications are shown too.
     pub(super) fn new(shown: Option<&str>) -> Timeline {
         Timeline { shown: shown.map(ToOwned::to_owned), ..Timeline::default() }
     }
 
-    /// Takes in what a line says.
+    /// Adds a line of the recording.
     pub(super) fn add(&mut self, entry: &Entry, is_of_lspool: bool) {
         self.is_of_lspool = is_of_lspool;
         self.length = self.length.max(entry.at);
@@ -100,7 +100,7 @@ impl Timeline {
         match &entry.what {
             What::Happened(kind, data) => self.happened(entry, *kind, data),
             What::Unreadable { reason, .. } => {
-                self.note(entry, Outcome::Bad(format!("said what is no message: {reason}")));
+                self.note(entry, Outcome::Bad(format!("sent an invalid message: {reason}")));
             }
             What::Said(side, frame) if !is_of_lspool || is_editor => {
                 self.messages += 1;
@@ -111,7 +111,7 @@ impl Timeline {
         }
     }
 
-    /// All there is to show.
+    /// Closes the timeline.
     pub(super) fn finish(mut self) -> Timeline {
         if self.is_of_lspool && self.end.is_none() {
             self.end = Some("it was cut off".to_owned());
@@ -119,7 +119,7 @@ impl Timeline {
         self
     }
 
-    /// lspool says something to a process: which conversations it serves.
+    /// Notes which conversations a process serves, from a message of lspool to it.
     fn passed_on(&mut self, process: &Arc<str>, frame: &Frame) {
         if !matches!(frame.method(), Some("conversation/create" | "conversation/turn")) {
             return;
@@ -180,7 +180,7 @@ impl Timeline {
         row
     }
 
-    /// Of a turn: in which conversation it is, and how it ends.
+    /// Notes the conversation and the end of a turn.
     fn progress(&mut self, entry: &Entry, params: &Value) {
         let key = (entry.process.clone(), params["token"].to_string());
         let Some(row) = self.tokens.get(&key).and_then(|it| self.rows.get_mut(*it)) else { return };
@@ -227,10 +227,10 @@ impl Timeline {
             format::Kind::Spawn | format::Kind::Adopt => {
                 let tools = data["backend"]["tools"].as_array().into_iter().flatten();
                 let tools: Vec<&str> = tools.filter_map(Value::as_str).collect();
-                let name = data["backend"]["name"].as_str().unwrap_or("kept ready");
+                let name = data["backend"]["name"].as_str().unwrap_or("spare");
                 let about = match tools.as_slice() {
                     [] | ["*"] => name.to_owned(),
-                    // A partition is called after its tools.
+                    // The name of a partition contains its tools.
                     _ if name.contains('"') => name.to_owned(),
                     tools => format!("{name} ({})", tools.join(", ")),
                 };
@@ -238,36 +238,36 @@ impl Timeline {
                 if kind == format::Kind::Spawn {
                     return;
                 }
-                Outcome::Fine("takes over from one kept ready".to_owned())
+                Outcome::Fine("adopted a spare".to_owned())
             }
             format::Kind::Spawned => {
                 let again = if process.ends_with(".1") { "" } else { " again" };
                 Outcome::Fine(format!("started{again} (process {})", data["pid"]))
             }
-            format::Kind::SpawnFailed => Outcome::Bad(text(&data["message"], "could not be started")),
+            format::Kind::SpawnFailed => Outcome::Bad(text(&data["message"], "could not start")),
             format::Kind::Terminate => {
                 self.told_to_end.insert(process.clone());
                 return;
             }
             format::Kind::Exited => self.exited(process, data),
-            format::Kind::Stalled => Outcome::Bad("takes no bytes".to_owned()),
-            format::Kind::Unprepared => Outcome::Bad(text(&data["error"], "there is no server")),
+            format::Kind::Stalled => Outcome::Bad("reads nothing".to_owned()),
+            format::Kind::Unprepared => Outcome::Bad(text(&data["error"], "no server found")),
             format::Kind::Panic => Outcome::Bad("lspool has panicked".to_owned()),
             format::Kind::FilesChanged => Outcome::Fine("a configuration file has changed".to_owned()),
             format::Kind::Quit => {
                 Outcome::Fine(format!("lspool was told to end by signal {}", data["signal"]))
             }
-            format::Kind::EditorGone => Outcome::Bad("the editor is gone".to_owned()),
+            format::Kind::EditorGone => Outcome::Bad("the editor has exited".to_owned()),
             format::Kind::Done => {
                 self.end = Some("lspool has ended".to_owned());
                 return;
             }
             format::Kind::Full => {
-                self.end = Some("the file was as large as it may become".to_owned());
+                self.end = Some("the recording reached its maximum size".to_owned());
                 return;
             }
             format::Kind::TooSlow => {
-                self.end = Some("the disk did not keep up".to_owned());
+                self.end = Some("the disk was too slow".to_owned());
                 return;
             }
             format::Kind::Message
@@ -302,7 +302,7 @@ impl Timeline {
         self.note(entry, outcome);
     }
 
-    /// Something that became of a process, or of the editor.
+    /// Adds a row about a process or the editor.
     fn note(&mut self, entry: &Entry, outcome: Outcome) {
         self.rows.push(Row {
             at: entry.at,
@@ -320,7 +320,7 @@ impl Timeline {
         let exit = &data["exit"];
         let how = match (exit["code"].as_i64(), exit["signal"].as_i64()) {
             (Some(code), _) => format!("ended with exit code {code}"),
-            (None, Some(signal)) => format!("was ended by signal {signal}"),
+            (None, Some(signal)) => format!("ended by signal {signal}"),
             (None, None) => "ended".to_owned(),
         };
         if self.told_to_end.contains(process) || exit["code"] == 0 {
@@ -343,7 +343,7 @@ fn text(value: &Value, otherwise: &str) -> String {
     value.as_str().unwrap_or(otherwise).to_owned()
 }
 
-/// What a request is about, if that can be said in a few words.
+/// The subject of a request, if a few words can say it.
 fn detail(method: &str, params: &Value) -> String {
     let quoted = |it: &Value| it.as_str().map(|it| format!("{:?}", it.lines().next().unwrap_or_default()));
     let last_turn = params["turns"].as_array().and_then(|it| it.last());
@@ -361,7 +361,7 @@ fn detail(method: &str, params: &Value) -> String {
     found.unwrap_or_default()
 }
 
-/// What the editor answers to the call of a tool, or to the question whether it may be called.
+/// The outcome of a tool call or its confirmation.
 fn tool(result: &Value) -> Outcome {
     let word = result[0]["status"].as_str().or(result[0]["result"].as_str());
     match word {

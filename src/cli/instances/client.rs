@@ -13,19 +13,19 @@ use tokio_util::codec::{Decoder as _, Encoder as _};
 
 use crate::rpc::{Codec, ErrorCode, Frame, Incoming, Kind, RawId};
 
-/// Answers with the lines of a log are the longest.
+/// The longest answers are logs.
 const LONGEST: usize = 16 << 20;
 
-/// Why there is no result.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Error {
-    /// lspool does not know what is asked for, and says what there is.
+    /// lspool does not know the subject, and lists the known ones.
     #[error("{0}")]
     Invalid(String),
-    /// It was not done; says why.
+    /// lspool refused or failed, with the reason.
     #[error("{0}")]
     Refused(String),
-    /// There is nobody to ask any more.
+    /// lspool has ended.
     #[error("{0}")]
     Gone(String),
 }
@@ -40,7 +40,7 @@ pub(super) struct Client {
     stream: UnixStream,
     codec: Codec,
     buffer: BytesMut,
-    /// What was heard while an answer was waited for.
+    /// Messages that came while the client waited for an answer.
     told: VecDeque<Frame>,
     last: u64,
 }
@@ -50,13 +50,13 @@ impl Client {
     pub(super) async fn connect(socket: &Path) -> io::Result<Client> {
         let stream = UnixStream::connect(socket).await?;
         if stream.peer_cred()?.uid() != geteuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "somebody else listens there"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user listens there"));
         }
         let (codec, buffer, told) = (Codec::new(LONGEST), BytesMut::new(), VecDeque::new());
         Ok(Client { stream, codec, buffer, told, last: 0 })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(super) async fn request(&mut self, method: &str, params: &Value) -> Result<Value, Error> {
         self.last += 1;
         let id = RawId::from(self.last);
@@ -74,7 +74,7 @@ impl Client {
         }
     }
 
-    /// The next notification: its method and parameters. Nothing is lost if this is given up.
+    /// Reads the next notification: its method and parameters. Cancelling the future loses nothing.
     pub(super) async fn told(&mut self) -> Result<(String, Value), Error> {
         loop {
             let frame = match self.told.pop_front() {
@@ -108,7 +108,7 @@ fn outcome(answer: &Frame) -> Result<Value, Error> {
     }
     let error = answer.error_value().and_then(|it| serde_json::from_slice(it).ok());
     let error: Value = error.unwrap_or_default();
-    let message = error["message"].as_str().unwrap_or("it says nothing of why").to_owned();
+    let message = error["message"].as_str().unwrap_or("it gives no reason").to_owned();
     let is_invalid = error["code"].as_i64() == Some(ErrorCode::InvalidParams.code());
     Err(if is_invalid { Error::Invalid(message) } else { Error::Refused(message) })
 }

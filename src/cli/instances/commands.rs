@@ -1,4 +1,4 @@
-//! `lspool restart`, `stop`, `move` and `reload`: what is asked for once, and what comes of it.
+//! `lspool restart`, `stop`, `move` and `reload`: one request and its result.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::util::text::plain;
 
-/// Asks for a backend's state to be changed, and waits until it has.
+/// Restarts or stops a backend, and waits for the new state.
 pub(super) async fn act(
     seen: Vec<Seen>,
     method: &str,
@@ -25,7 +25,7 @@ pub(super) async fn act(
             Ok(writeln!(out, "{}: {}", plain(&name), plain(state))?)
         }
         Err(Error::Refused(why)) => {
-            // `NAME has failed: why`, or something that kept it from being tried.
+            // `NAME has failed: why`, or a reason why lspool did not try.
             let why =
                 why.strip_prefix(&format!("{name} has ")).map_or(format!("failed: {why}"), ToOwned::to_owned);
             writeln!(out, "{}: {}", plain(&name), plain(&why))?;
@@ -35,7 +35,7 @@ pub(super) async fn act(
     }
 }
 
-/// Asks all for it: whoever has what is meant does it.
+/// Asks all lspools to move conversations; the one that has them does.
 pub(super) async fn relocate(
     seen: Vec<Seen>,
     name: Option<&str>,

@@ -1,13 +1,13 @@
-//! Ctrl-C, for commands that go on until somebody ends them.
+//! Ctrl-C, for commands that continue until the user ends them.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C, which is how one ends what goes on for ever.
+/// Listens for Ctrl-C.
 ///
-/// Made once and kept: the first that listens takes the signal's default effect away for good, so that one which comes
-/// while nobody listens would have none.
+/// Made once and kept: the first listener removes the default effect of the signal for good. Without a listener, a
+/// signal would have no effect.
 pub(super) struct Interrupts(io::Result<Signal>);
 
 impl Interrupts {
@@ -16,7 +16,7 @@ impl Interrupts {
         Interrupts(signal(SignalKind::interrupt()))
     }
 
-    /// Waits for one; what has come since the last is not lost.
+    /// Waits for a signal. A signal since the last call is not lost.
     pub(super) async fn next(&mut self) {
         match &mut self.0 {
             Ok(signals) => drop(signals.recv().await),

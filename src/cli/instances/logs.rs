@@ -1,4 +1,4 @@
-//! `lspool logs`: what a server has written to stderr, and what it goes on to write.
+//! `lspool logs`: the stderr of a server.
 
 use std::io::Write;
 
@@ -32,7 +32,7 @@ pub(super) async fn run(
     if follow { listen(&mut client, &mut interrupts, out).await } else { Ok(()) }
 }
 
-/// Writes each further line until lspool ends, and with it its logs.
+/// Writes each new line until lspool ends.
 async fn listen(
     client: &mut Client,
     interrupts: &mut Interrupts,

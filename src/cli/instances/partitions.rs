@@ -1,4 +1,4 @@
-//! What the lspools of a folder that stand in front of a Copilot server have for the tool sets of its agents.
+//! The partitions that the running lspools of a folder have for the tool sets of agents.
 
 use std::{
     collections::BTreeMap,
@@ -7,8 +7,8 @@ use std::{
 
 use super::pick;
 
-/// By the tools of a partition, as `lspool status` shows them: what it is doing, in each lspool whose workspace is this
-/// folder. `folders` are where sockets may be.
+/// The state of each partition, by its tools as `lspool status` shows them, in each lspool whose workspace is this
+/// folder. `folders` are those with sockets.
 pub(in crate::cli) async fn partitions(
     folders: &[PathBuf],
     workspace: &Path,

@@ -1,4 +1,4 @@
-//! Who is running, and which backend of whom is meant.
+//! Finds the running lspools and the backend that a name means.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -15,18 +15,18 @@ use crate::{
     util::text::plain,
 };
 
-/// How long one may take to say how it is.
+/// How long an lspool may take to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// One that is running.
+/// A running lspool.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) instance: Instance,
-    /// What it says, or why it says nothing.
+    /// Its status, or why there is no answer.
     pub(super) answer: Result<Answer, String>,
 }
 
-/// What one that is running says of itself.
+/// The status of a running lspool, and the connection.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) client: Client,
@@ -34,22 +34,22 @@ pub(super) struct Answer {
     pub(super) status: Status,
 }
 
-/// What there is.
+/// All running lspools.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The older ones first.
     pub(super) seen: Vec<Seen>,
-    /// Folders that are not to be trusted, and why.
+    /// Untrusted folders, with reasons.
     pub(super) refused: Vec<String>,
 }
 
-/// The tools of a backend, as they are shown, and what it is doing.
+/// The tools of a backend and its state, as `lspool status` shows them.
 pub(super) fn serves(backend: &Backend) -> Option<(String, String)> {
     let pid = backend.pid()?;
     Some((backend.tools(), format!("{}, pid {pid}", backend.state())))
 }
 
-/// All sockets there are, the older ones first, and what folders are not to be trusted.
+/// All sockets, the older ones first, and the untrusted folders.
 pub(super) fn sockets(folders: &[PathBuf], pid: Option<u32>) -> (Vec<Instance>, Vec<String>) {
     let (mut all, mut refused) = (Vec::new(), Vec::new());
     for folder in folders.iter().filter(|it| it.symlink_metadata().is_ok()) {
@@ -63,7 +63,7 @@ pub(super) fn sockets(folders: &[PathBuf], pid: Option<u32>) -> (Vec<Instance>, 
     (all, refused)
 }
 
-/// Asks all, at the same time, how they are.
+/// Asks all lspools at once for their status.
 pub(super) async fn look(folders: &[PathBuf], pid: Option<u32>) -> Found {
     let (all, refused) = sockets(folders, pid);
     let mut asking = JoinSet::new();
@@ -75,7 +75,7 @@ pub(super) async fn look(folders: &[PathBuf], pid: Option<u32>) -> Found {
     Found { seen, refused }
 }
 
-/// `None` if nobody is there.
+/// Asks one lspool for its status. `None`: it has ended.
 pub(super) async fn ask(instance: Instance) -> Option<Seen> {
     let answer = match timeout(PATIENCE, hear(&instance)).await {
         Err(_) => Err("it does not answer".to_owned()),
@@ -85,7 +85,7 @@ pub(super) async fn ask(instance: Instance) -> Option<Seen> {
     Some(Seen { instance, answer })
 }
 
-/// What one says of itself; nothing if it was killed, or has ended while it was asked.
+/// Reads the status of one lspool. `None`: it was killed, or has ended meanwhile.
 async fn hear(instance: &Instance) -> Result<Option<Answer>, String> {
     let mut client = match Client::connect(&instance.socket).await {
         Ok(client) => client,
@@ -94,7 +94,7 @@ async fn hear(instance: &Instance) -> Result<Option<Answer>, String> {
     };
     match client.request("lspool/status", &json!({})).await {
         Ok(raw) => Status::read(&raw).map(|status| Some(Answer { client, raw, status })),
-        // One that lives and has closed the connection still listens.
+        // A living lspool that closed the connection still listens.
         Err(Error::Gone(why)) => match Client::connect(&instance.socket).await {
             Err(error) if is_nobody(&error) => Ok(None),
             Ok(_) | Err(_) => Err(why),
@@ -115,8 +115,7 @@ enum Fit {
     Is,
 }
 
-/// Whether a backend may be called so: by its whole name, or by its tools alone as they stand in it; or by how one of
-/// these begins.
+/// Whether a name fits a backend: its whole name, its tools, or the beginning of either.
 fn fit(backend: &Backend, wanted: &str) -> Option<Fit> {
     let names = [Some(backend.name.as_str()), backend.tools_in_name()];
     let fits = names.into_iter().flatten().filter_map(|name| match name {
@@ -127,7 +126,7 @@ fn fit(backend: &Backend, wanted: &str) -> Option<Fit> {
     fits.max()
 }
 
-/// The one backend that is meant: who has it, and its whole name.
+/// The only backend that fits, with the connection to its lspool and its whole name.
 pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String), Failure> {
     let mut silent = Vec::new();
     let mut fitting: Vec<(Fit, usize, String)> = Vec::new();
@@ -155,13 +154,13 @@ pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String),
                 seen.iter().filter_map(|it| it.answer.as_ref().ok()).flat_map(|it| &it.status.backends);
             let known: Vec<_> = known.map(|it| format!("  {}", plain(&it.name))).collect();
             let there_is = if known.is_empty() { "none has started yet" } else { "expected one of" };
-            let head = format!("no server is called {wanted:?}; {there_is}");
+            let head = format!("unknown server {wanted:?}; {there_is}");
             Err(Failure::Usage(lines([head].into_iter().chain(known).chain(silent))))
         }
         [(_, first, _), rest @ ..] if rest.iter().all(|(_, n, _)| n == first) => {
             let names = fitting.iter().map(|(_, _, name)| format!("  {}", plain(name)));
             Err(Failure::Usage(lines(
-                [format!("{wanted:?} is ambiguous; it may be")].into_iter().chain(names),
+                [format!("{wanted:?} is ambiguous; expected one of")].into_iter().chain(names),
             )))
         }
         several => {
@@ -177,7 +176,7 @@ pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String),
     }
 }
 
-/// Of several lspools, the one whose workspace holds the current folder is meant.
+/// Of several lspools, prefers the one whose workspace contains the current folder.
 fn prefer_here(fitting: &mut Vec<(Fit, usize, String)>, seen: &[Seen]) {
     let Ok(here) = std::env::current_dir() else { return };
     let is_here = |n: usize| {

@@ -1,4 +1,4 @@
-//! What they say of themselves, for people and for programs.
+//! The status of running lspools, for people and for programs.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::{
     util::text::plain,
 };
 
-/// The answer to `lspool/status`, as far as it is shown. A later lspool may say more.
+/// The shown part of an answer to `lspool/status`. A later lspool may send more.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Status {
     #[serde(default)]
@@ -28,12 +28,12 @@ pub(super) struct Status {
     pub(super) backends: Vec<Backend>,
     #[serde(default)]
     sets: Vec<Set>,
-    /// Conversations are shown by their ids.
+    /// Whether to show the ids of conversations.
     #[serde(skip)]
     pub(super) is_long: bool,
 }
 
-/// A tool set, and what keeps conversations to it.
+/// A tool set, and how conversations are kept to it.
 #[derive(Clone, Debug, Deserialize)]
 struct Set {
     toolset: Vec<String>,
@@ -47,7 +47,7 @@ struct Set {
 }
 
 impl Set {
-    /// Its names that are no tools.
+    /// Its names without a tool.
     fn unknown(&self) -> Option<String> {
         let one = |name: &String| match likely_tools(name) {
             meant if meant.is_empty() => name.clone(),
@@ -57,7 +57,7 @@ impl Set {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// In words, where there is something to say that the servers do not.
+    /// A line of text, if the table of servers does not show the same.
     fn text(&self, is_long: bool) -> Option<String> {
         let tools = if self.toolset.is_empty() { "none".to_owned() } else { self.toolset.join(",") };
         let chats = match is_long {
@@ -79,7 +79,7 @@ struct Configuration {
     error: Option<String>,
 }
 
-/// What was dropped for those who ask.
+/// Messages dropped for clients.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct DroppedFor {
@@ -87,7 +87,7 @@ struct DroppedFor {
     control: Dropped,
 }
 
-/// Messages that were dropped for somebody who reads slowly.
+/// Messages dropped for a slow reader.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Dropped {
@@ -96,7 +96,7 @@ struct Dropped {
 }
 
 impl Dropped {
-    /// In words, if there were any.
+    /// In words, if there are any.
     fn text(self) -> Option<String> {
         let Dropped { log_messages, reports } = self;
         let of = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
@@ -106,7 +106,7 @@ impl Dropped {
     }
 }
 
-/// One backend of it.
+/// A backend.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Backend {
     pub(super) name: String,
@@ -126,31 +126,31 @@ pub(super) struct Backend {
     #[serde(default)]
     dropped: Dropped,
     last_error: Option<String>,
-    /// Why it was stopped, if it is.
+    /// Why it is stopped.
     #[serde(default)]
     stopped: Option<String>,
 }
 
 impl Status {
-    /// Whether it stands in front of a server that has agents. An earlier lspool does not say.
+    /// Whether its server may have agents. An earlier lspool does not say.
     pub(super) fn may_have_agents(&self) -> bool {
         self.kind != Some(ServerKind::Generic)
     }
 
     pub(super) fn read(answer: &Value) -> Result<Status, String> {
-        Status::deserialize(answer).map_err(|error| format!("its answer cannot be understood: {error}"))
+        Status::deserialize(answer).map_err(|error| format!("its answer is invalid: {error}"))
     }
 }
 
 impl Backend {
-    /// What stands between the quotes of `partition "TOOLS" of SERVER`.
+    /// The text between the quotes of `partition "TOOLS" of SERVER`.
     pub(super) fn tools_in_name(&self) -> Option<&str> {
         let (_, rest) = self.name.split_once('"')?;
         let (tools, _) = rest.rsplit_once('"')?;
         Some(if tools.is_empty() { "none" } else { tools })
     }
 
-    /// The server that it is, or of which it is a part.
+    /// Its server, or the server of its partition.
     fn server(&self) -> &str {
         self.name.rsplit_once("\" of ").map_or(&self.name, |(_, server)| server)
     }
@@ -160,12 +160,12 @@ impl Backend {
         self.pid
     }
 
-    /// Its state, as it is shown.
+    /// Its state in the table.
     pub(super) fn state(&self) -> String {
         plain(&self.state)
     }
 
-    /// The tools that it serves, as they are shown.
+    /// Its tools in the table.
     pub(super) fn tools(&self) -> String {
         match (self.tools_in_name(), &self.toolset) {
             (Some(tools), _) => tools.to_owned(),
@@ -185,7 +185,7 @@ impl Backend {
     }
 }
 
-/// One document of all.
+/// One JSON document for all.
 pub(super) fn json(seen: &[Seen]) -> Value {
     let instance = |it: &Seen| match &it.answer {
         Ok(answer) => answer.raw.clone(),
@@ -194,7 +194,7 @@ pub(super) fn json(seen: &[Seen]) -> Value {
     json!({"instances": seen.iter().map(instance).collect::<Vec<_>>()})
 }
 
-/// A table of each.
+/// A table for each.
 pub(super) fn text(seen: &[Seen], now: u64, screen: Screen) -> String {
     let mut lines = Vec::new();
     for it in seen {
@@ -207,7 +207,7 @@ pub(super) fn text(seen: &[Seen], now: u64, screen: Screen) -> String {
     lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }
 
-/// Right of a number, left of a word.
+/// The columns. `true` aligns right, for numbers.
 const HEAD: [(&str, bool); 10] = [
     ("SERVER", false),
     ("TOOLS", false),
@@ -224,11 +224,11 @@ const TOOLS: usize = 1;
 const STATE: usize = 2;
 const CHATS: usize = 7;
 const REFUSED: usize = 9;
-/// Between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
-/// The tools are not shortened further.
+/// The fewest columns for the tools.
 const FEWEST: usize = 12;
-/// Columns are not left out further.
+/// The fewest columns that stay.
 const FEWEST_COLUMNS: usize = 5;
 
 pub(super) fn instance(
@@ -285,7 +285,7 @@ pub(super) fn instance(
         shown.iter().map(|n| widths[*n] + GAP.len()).sum::<usize>().saturating_sub(width)
     };
     let spare = widths[TOOLS] - FEWEST.min(widths[TOOLS]);
-    // The last say the least.
+    // The last columns matter least.
     while excess(&shown, &widths) > spare && shown.len() > FEWEST_COLUMNS {
         shown.pop();
     }
@@ -326,21 +326,21 @@ pub(super) fn instance(
         note("chats", &text, width, screen, lines);
     }
     for text in status.sets.iter().filter_map(Set::unknown) {
-        note("no such tool", &text, width, screen, lines);
+        note("unknown tool", &text, width, screen, lines);
     }
 }
 
-/// The first problems of a configuration: each lspool would repeat all of them.
+/// The first errors of a configuration: each lspool would repeat all of them.
 fn beginning(error: &str) -> String {
     const SHOWN: usize = 3;
-    let problems = error.strip_prefix("the configuration has problems:\n").unwrap_or(error);
+    let problems = error.strip_prefix("the configuration has errors:\n").unwrap_or(error);
     let mut lines: Vec<&str> = problems.lines().collect();
     let more = lines.split_off(SHOWN.min(lines.len())).len();
     let more = (more > 0).then(|| format!("\n{more} more; `lspool check` shows them all"));
     lines.join("\n") + &more.unwrap_or_default()
 }
 
-/// A name as one types it.
+/// A name, quoted for a shell if necessary.
 fn shell_word(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     match name.chars().all(is_plain) && !name.is_empty() {
@@ -349,7 +349,7 @@ fn shell_word(name: &str) -> String {
     }
 }
 
-/// Something to say that may be long.
+/// Adds a note, wrapped if it is long.
 fn note(what: &str, text: &str, width: usize, screen: Screen, lines: &mut Vec<String>) {
     let tone = if what == "configuration" { Tone::Bad } else { Tone::Faint };
     for (n, part) in plain(text).trim_end().lines().enumerate() {
@@ -375,7 +375,7 @@ fn cells(it: &Backend, now: u64) -> [String; 10] {
     ]
 }
 
-/// Milliseconds, to a unit that says something.
+/// A duration in its largest fitting unit.
 pub(super) fn span(millis: u64) -> String {
     let seconds = millis / 1000;
     match seconds {

@@ -1,4 +1,4 @@
-//! What is shown, and who is meant. How they are found and asked is tested with the program (`tests/it/control.rs`).
+//! The output, and the choice of a backend. `tests/it/control.rs` tests finding and asking with the program.
 
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ fn status_table_suggests_names_for_unknown_tools() {
             lspool 4711  /home/me/project  Neovim 0.11.2
               SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
               copilot  ready  3 min  4712  360 MiB         0      2         1        0
-                no such tool: Read (did you mean read_file?), fetch_it
+                unknown tool: Read (did you mean read_file?), fetch_it
         "#]],
     );
 }
@@ -230,7 +230,7 @@ async fn ask_ignores_instance_that_ends_meanwhile() {
 fn status_table_omits_tools_column_without_tool_sets() {
     let mut it = status(&[backend("pyright", &json!({"pid": null, "state": "starting", "rss_bytes": null}))]);
     let problem = "line 3: unknown key `comand`; did you mean `command`?\n";
-    it["config"]["error"] = format!("the configuration has problems:\n{}", problem.repeat(5)).into();
+    it["config"]["error"] = format!("the configuration has errors:\n{}", problem.repeat(5)).into();
     it["workspace"] = Value::Null;
     it["editor"] = Value::Null;
     shows(
@@ -294,10 +294,10 @@ fn status_table_shows_no_tools_for_spare() {
 }
 
 #[tokio::test]
-async fn interrupts_catches_ctrl_c_while_nobody_waits() {
+async fn interrupts_keep_ctrl_c_without_waiter() {
     let mut interrupts = Interrupts::listen();
     for _ in 0..2 {
-        // While nobody waits, as when a change is being written.
+        // While no task waits, for example while a change is being written.
         kill_process(getpid(), Signal::INT).unwrap();
         timeout(Duration::from_secs(30), interrupts.next()).await.expect("it has come");
     }

@@ -1,7 +1,8 @@
 //! `lspool status --watch`.
 //!
-//! One task for each that is running: it asks when it is told of a change, and now and then for the memory. On a terminal all is
-//! drawn again; elsewhere each change is another block, or another line of JSON; memory and requests alone are no change.
+//! One task for each running lspool asks for its status after each change, and at intervals for the memory. On a
+//! terminal a change redraws everything; elsewhere it prints another block, or another line of JSON. Memory and
+//! requests alone are not a change.
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write, path::PathBuf, time::Duration};
 
@@ -27,15 +28,15 @@ use crate::{
     shell::control::Instance,
 };
 
-/// How often is asked for the memory, and looked for others.
+/// How often to ask for the memory and look for other lspools.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What one says, or why it says nothing.
+/// The status of an lspool, or why there is no answer.
 type Said = Result<Value, String>;
 
-/// One that is watched.
+/// A watched lspool.
 struct Watched {
-    /// Nothing yet, at first.
+    /// `None` before the first answer.
     said: Option<Said>,
     task: JoinHandle<()>,
 }
@@ -79,7 +80,7 @@ pub(super) async fn run(
             },
             () = interrupts.next() => return Ok(()),
         }
-        // The first picture is of all.
+        // The first output shows all.
         if shown.is_none() && all.values().any(|it| it.said.is_none()) {
             continue;
         }
@@ -99,7 +100,7 @@ pub(super) async fn run(
     }
 }
 
-/// Watches one until it is gone.
+/// Watches one until it ends.
 async fn follow(instance: Instance, tell: mpsc::Sender<(Instance, Option<Said>)>) {
     loop {
         let said = match attend(&instance, &tell).await {
@@ -115,7 +116,7 @@ async fn follow(instance: Instance, tell: mpsc::Sender<(Instance, Option<Said>)>
     }
 }
 
-/// Why it is no longer heard.
+/// Why the connection ended.
 enum Attention {
     Gone,
     Silent(String),
@@ -130,7 +131,7 @@ impl From<Error> for Attention {
     }
 }
 
-/// Tells how it is, for as long as it is heard.
+/// Reports the status as long as the connection lasts.
 async fn attend(
     instance: &Instance,
     tell: &mpsc::Sender<(Instance, Option<Said>)>,
@@ -145,7 +146,7 @@ async fn attend(
         if tell.send((instance.clone(), Some(Ok(said)))).await.is_err() {
             return Err(Attention::Gone);
         }
-        // What has changed is told without what changes all the time.
+        // A notification leaves out the values that change all the time.
         while let Ok(told) = timeout(EVERY, client.told()).await {
             if told?.0 == "lspool/didChangeStatus" {
                 break;
@@ -166,7 +167,7 @@ fn document(all: &BTreeMap<Instance, Watched>) -> Value {
     json!({"instances": all.iter().filter_map(one).collect::<Vec<_>>()})
 }
 
-/// What makes a difference.
+/// The values whose change is a change.
 fn essence(all: &BTreeMap<Instance, Watched>) -> Value {
     let mut document = document(all);
     let instances = document["instances"].as_array_mut().into_iter().flatten();
@@ -200,13 +201,13 @@ fn text(all: &BTreeMap<Instance, Watched>, screen: Screen) -> String {
     lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }
 
-/// Over what is there, without flicker.
+/// Draws over the last output, without flicker.
 fn draw(text: &str, screen: Screen, is_first: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = screen.size.map_or(usize::MAX, |(_, rows)| rows.saturating_sub(1));
     let mut picture = String::from(NO_WRAP);
     picture.push_str(if is_first { "\x1b[2J\x1b[H" } else { "\x1b[H" });
     for line in text.lines().take(rows) {
-        // To a text, nothing fails.
+        // Writing to a string cannot fail.
         writeln!(picture, "{line}\x1b[K").ok();
     }
     picture.push_str("\x1b[J");

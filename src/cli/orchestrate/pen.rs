@@ -1,13 +1,13 @@
-//! A picture that is drawn over again and again.
+//! Redraws a block of lines on a terminal.
 
 use std::io::{self, Write};
 
 use crate::cli::screen::{NO_WRAP, Screen, WRAP};
 
-/// Draws over what it has drawn.
+/// Draws over its last drawing.
 pub(super) struct Pen {
     pub(super) screen: Screen,
-    /// How many lines stand above the cursor that may be drawn over.
+    /// The number of lines above the cursor that belong to the drawing.
     lines: usize,
 }
 
@@ -23,7 +23,7 @@ impl Pen {
         out.flush()
     }
 
-    /// At most so many lines: the last ones, and the first. In one piece, over what is there, so that nothing flickers.
+    /// Draws the first and the last lines, at most `rows` in all, in one write without flicker.
     pub(super) fn draw(&mut self, lines: &[String], rows: usize, out: &mut dyn Write) -> io::Result<()> {
         let mut picture = match std::mem::take(&mut self.lines) {
             0 => NO_WRAP.to_owned(),
@@ -41,7 +41,7 @@ impl Pen {
         out.flush()
     }
 
-    /// What stands there stays.
+    /// Keeps the drawing on the screen.
     pub(super) fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.lines = 0;
         out.flush()

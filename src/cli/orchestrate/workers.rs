@@ -4,17 +4,18 @@ use serde_json::{Value, json};
 
 use crate::config::{AgentSource, Config, WorkerConfig};
 
-/// The workers of a file, as a request lists them. What it does not say of one that is configured stays.
+/// Reads the workers of a file, in the form of a request. A configured worker keeps the settings that the file leaves
+/// out.
 pub(super) fn read(text: &str, file: &str, config: &Config) -> Result<Value, String> {
     let alone = Config::parse_user(text, file).map_err(|it| it.to_string())?;
     let named = alone.workers.iter().filter(|it| it.source == AgentSource::User);
     let roles: Vec<String> = named.map(|it| it.role.clone()).collect();
     let nothing = Config { workers: alone.workers.clone(), ..Config::default() };
     if alone != nothing {
-        return Err(format!("{file}: only [worker.ROLE] may stand in it"));
+        return Err(format!("{file}: only [worker.ROLE] sections are allowed"));
     }
     if roles.is_empty() {
-        return Err(format!("{file}: there is no [worker.ROLE] in it"));
+        return Err(format!("{file}: no [worker.ROLE] section found"));
     }
     let (merged, _) = config.clone().merge_user(text, file).map_err(|it| it.to_string())?;
     let of_role = |role: &String| merged.workers.iter().find(|it| it.role == *role).map(as_asked);
@@ -52,8 +53,8 @@ mod tests {
     #[test]
     fn workers_file_with_other_content_is_refused() {
         let error = |text| read(text, "w.toml", &Config::default()).unwrap_err();
-        assert_eq!(error(""), "w.toml: there is no [worker.ROLE] in it");
-        assert_eq!(error("[worker.a]\n[agent.b]\n"), "w.toml: only [worker.ROLE] may stand in it");
-        assert!(error("[worker.a]\nx = 1\n").starts_with("w.toml:2: worker.a.x: there is no such key"));
+        assert_eq!(error(""), "w.toml: no [worker.ROLE] section found");
+        assert_eq!(error("[worker.a]\n[agent.b]\n"), "w.toml: only [worker.ROLE] sections are allowed");
+        assert!(error("[worker.a]\nx = 1\n").starts_with("w.toml:2: `worker.a.x`: unknown key"));
     }
 }

@@ -1,16 +1,16 @@
-//! The servers that `lspool setup` knows, and what editors call their languages.
+//! The servers that `lspool setup` knows, with the names of their languages in each editor.
 
 /// The section of the Copilot server, whose settings differ from those of others.
 pub(super) const COPILOT: &str = "copilot";
 
-/// A language server as editors know it.
+/// A language server, with its settings in editors.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// What Helix and Zed call it.
+    /// Its name in Helix and Zed.
     pub(super) name: &'static str,
-    /// What Neovim calls it.
+    /// Its name in Neovim.
     pub(super) nvim: &'static str,
-    /// How it is started.
+    /// Its command.
     pub(super) command: &'static [&'static str],
     /// File types in Neovim.
     pub(super) filetypes: &'static [&'static str],
@@ -25,13 +25,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Whether people call it so.
+    /// Whether a user may call it so.
     pub(super) fn is_called(&self, name: &str) -> bool {
         [self.name, self.nvim, self.command[0]].contains(&name)
     }
 }
 
-/// The first one stands for all if none is installed.
+/// The first one is the example if none is installed.
 pub(super) const SERVERS: [Server; 12] = [
     python("pyright", "pyright", &["pyright-langserver", "--stdio"]),
     python("basedpyright", "basedpyright", &["basedpyright-langserver", "--stdio"]),

@@ -1,4 +1,4 @@
-//! What is printed for each editor.
+//! The output for each editor.
 
 use expect_test::{Expect, expect};
 

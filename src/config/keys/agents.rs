@@ -5,9 +5,8 @@ use crate::config::{AgentConfig, AgentSource, SubAgentsConfig};
 
 pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
     header: "[agent.NAME]",
-    doc: "An agent: a tool set, and instructions for a sub-agent of this name. Agents with equal tool sets \
-          share a process, which knows no other tools. Files can also define agents: see \
-          [agents.md](agents.md).",
+    doc: "An agent: a tool set, and instructions for a sub-agent of this name. Agents with equal tool \
+          sets share a process. Files can also define agents: see [agents.md](agents.md).",
     fresh: || AgentConfig::of(AgentSource::User),
     keys: &[
         Key {

@@ -1,4 +1,4 @@
-//! The words that a key may have, and what they stand for.
+//! The words that are values of keys, with their meanings.
 
 use crate::config::{
     BuiltinTools, Delegation, Isolation, LogLevel, OnLimit, Profile, Restart, ServerKind, TurnRecovery,
@@ -8,7 +8,7 @@ use crate::config::{
 pub(in crate::config) const SERVER_KINDS: [(&str, ServerKind); 2] =
     [("copilot", ServerKind::Copilot), ("generic", ServerKind::Generic)];
 
-/// Words for what becomes of a turn whose process dies.
+/// Words for what happens to a turn when its process dies.
 pub(in crate::config) const TURN_RECOVERIES: [(&str, TurnRecovery); 2] =
     [("continue", TurnRecovery::Continue), ("fail", TurnRecovery::Fail)];
 /// Words for the tools with which leads start sub-agents.
@@ -19,14 +19,14 @@ pub(in crate::config) const DELEGATIONS: [(&str, Delegation); 2] =
 pub(in crate::config) const ISOLATIONS: [(&str, Isolation); 2] =
     [("process", Isolation::Process), ("mode", Isolation::Mode)];
 
-/// Words for what becomes of a conversation for which there is no room.
+/// Words for what happens to a conversation beyond `max_processes`.
 pub(in crate::config) const ON_LIMITS: [(&str, OnLimit); 2] =
     [("mode", OnLimit::Mode), ("error", OnLimit::Error)];
-/// Words for whether lspool's own tools stand in.
+/// Words for whether lspool offers builtin tools.
 pub(in crate::config) const BUILTIN_TOOLS: [(&str, BuiltinTools); 2] =
     [("off", BuiltinTools::Off), ("fallback", BuiltinTools::Fallback)];
 
-/// Words for what a death means.
+/// Words for the exits after which lspool restarts a process.
 pub(in crate::config) const RESTARTS: [(&str, Restart); 3] =
     [("never", Restart::Never), ("on-failure", Restart::OnFailure), ("always", Restart::Always)];
 

@@ -5,9 +5,8 @@ use crate::config::{AgentSource, OrchestrationConfig, WorkerConfig};
 
 pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
     header: "[worker.ROLE]",
-    doc: "A worker that can do a task of a plan. See [orchestration.md](orchestration.md). Builtin workers \
-          keep the settings that your file does not change. A workspace file adds workers and changes \
-          none.",
+    doc: "A worker that can do a task of a plan. See [orchestration.md](orchestration.md). Builtin \
+          workers keep the settings that your file does not change. A workspace file only adds workers.",
     fresh: || WorkerConfig::of("", AgentSource::User),
     keys: &[
         Key {
@@ -79,7 +78,7 @@ pub(in crate::config) static ORCHESTRATION: Section<OrchestrationConfig> = Secti
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long one task, the plan, or the summary may take. lspool then stops it as failed.",
+            doc: "How long one task, the plan, or the summary may take before it fails.",
         },
     ],
 };

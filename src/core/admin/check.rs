@@ -1,4 +1,4 @@
-//! Whether the tables of the core agree with one another. Nothing here changes anything.
+//! Checks that the tables of the core agree. Changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::{
 /// The first broken invariant, in words.
 type Checked = Result<(), String>;
 
-/// Says which invariant of the state machine is broken, if one is. It costs time in proportion to all there is.
+/// Finds a broken invariant. The cost grows with the size of the tables.
 pub(in crate::core) fn check(mux: &Mux, copilot: Option<&Copilot>, agents: &Agents) -> Checked {
     if mux.clients().is_exiting() {
         return Ok(());
@@ -39,7 +39,7 @@ pub(in crate::core) fn check(mux: &Mux, copilot: Option<&Copilot>, agents: &Agen
     mux.check_tokens(|id| copilot.is_some_and(|it| it.goes_on(mux, id)))
 }
 
-/// A request is where its entry says, once.
+/// Each request is in exactly the place of its entry.
 fn check_requests(mux: &Mux, copilot: Option<&Copilot>) -> Checked {
     let mut held: BTreeMap<SentId, Vec<BackendId>> = BTreeMap::new();
     for backend in mux.backends().iter() {
@@ -61,7 +61,7 @@ fn check_requests(mux: &Mux, copilot: Option<&Copilot>) -> Checked {
             return Err(format!("request {sent} to {:?} is held by {held:?}", pending.to));
         }
     }
-    // What `shutdown` did not wait for may be left in a queue.
+    // A queue may still hold requests that `shutdown` did not wait for.
     match held.keys().find(|it| mux.requests().get(**it).is_none()) {
         Some(sent) if !mux.clients().is_shut_down() => Err(format!("{sent} is held and owed to nobody")),
         _ => Ok(()),
@@ -98,7 +98,7 @@ fn check_backend(mux: &Mux, backend: &Backend) -> Checked {
     Ok(())
 }
 
-/// The number of a request that waits.
+/// The number of a waiting request.
 fn request(frame: &Frame) -> Option<SentId> {
     SentId::of(frame).filter(|_| frame.kind() == Kind::Request)
 }

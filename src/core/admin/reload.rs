@@ -1,6 +1,6 @@
-//! The configuration is read again: what it changes, and what it cannot change while an editor is there.
+//! Reads the configuration again, and applies the changes that are possible during a session.
 //!
-//! A file that has a mistake, or says what cannot hold now, changes nothing.
+//! An invalid file changes nothing.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ use crate::{
     },
 };
 
-/// How long a process may go on with its open requests when it is to be replaced by one with another configuration.
+/// How long a process may continue with open requests before a reload replaces it.
 const RELOAD_GRACE: Duration = Duration::from_secs(30);
 
 impl Admin {
-    /// A file may have changed, or somebody says that it has; or there are other workspace folders than before.
+    /// Reads the configuration again, after a change of a file, a request, or a change of the workspace folders.
     pub(crate) fn reload(&mut self, mux: &mut Mux) {
         let Some(server) = mux.servers().first() else {
-            // The first reading is under way, or in vain.
+            // The first reading has not ended, or has failed.
             let failure = Failure::not_initialized();
             for owner in std::mem::take(&mut self.reloads) {
                 mux.fail(&owner, &failure);
@@ -41,12 +41,12 @@ impl Admin {
             return;
         }
         self.is_reading = true;
-        // Those of `initialize` stay: the first of them has chosen the server, and what they restrict holds.
+        // The folders of `initialize` stay: the first one has chosen the server, and their restrictions apply.
         let folders = server.session().with_added(mux.clients().folders().to_vec());
         mux.act(Effect::Prepare { folders });
     }
 
-    /// The configuration has been read again. What is wrong with it changes nothing.
+    /// Applies the configuration. An error changes nothing.
     pub(crate) fn on_reloaded(
         &mut self,
         mux: &mut Mux,
@@ -68,22 +68,19 @@ impl Admin {
                 if changed.contains(&"processes") {
                     started = Started::Others;
                 }
-                info!(?changed, "the configuration was read again");
+                info!(?changed, "reloaded the configuration");
                 for it in &waiting {
                     mux.answer(it, &json!({"changed": changed}));
                 }
             }
             Err(problem) => {
-                warn!(problem, "the configuration was read again, and nothing is changed");
+                warn!(problem, "reloading failed; the configuration is unchanged");
                 let failure = Failure::new(Cause::Unavailable, problem.clone());
                 for it in &waiting {
                     mux.fail(it, &failure);
                 }
                 if self.problem.as_ref() != Some(&problem) {
-                    mux.show(
-                        Severity::Error,
-                        &format!("lspool goes on with the configuration it has: {problem}"),
-                    );
+                    mux.show(Severity::Error, &format!("lspool keeps its configuration: {problem}"));
                 }
                 self.problem = Some(problem);
             }
@@ -91,7 +88,7 @@ impl Admin {
         self.restart_found(mux, copilot, started);
     }
 
-    /// Tells the user what is new among the warnings of a reading.
+    /// Shows the user the new warnings.
     pub(crate) fn warn_of(&mut self, mux: &mut Mux, warnings: &[String]) {
         let before = std::mem::replace(&mut self.warned, warnings.iter().cloned().collect());
         for warning in warnings.iter().filter(|it| !before.contains(*it)) {
@@ -100,7 +97,7 @@ impl Admin {
         }
     }
 
-    /// Makes a configuration hold; gives what it changes. Only what is started otherwise is started again.
+    /// Applies a configuration; returns the changes. Replaces only processes that would start differently.
     fn adopt(
         &mut self,
         mux: &mut Mux,
@@ -157,25 +154,25 @@ impl Admin {
     }
 }
 
-/// Whether a configuration can take the place of the one that holds. What the editor was told at its start about
-/// the server cannot be taken back: another server, or another kind, is for the next session.
+/// Whether a configuration can replace the current one. Another server, or another kind of server, must wait for the
+/// next session, because the editor knows the current one.
 fn is_adoptable(mux: &Mux, current: ServerKind, prepared: &Prepared) -> Result<(), String> {
     let Some(server) = mux.servers().first() else { return Ok(()) };
-    let hint = "holds when the editor starts lspool again";
+    let hint = "applies when the editor starts lspool again";
     let is_other = |it: ServerKind| it != current;
     match (&prepared.missing, prepared.server.kind) {
         _ if prepared.name != server.name => {
-            Err(format!("the server is now {}, no longer {}; that {hint}", prepared.name, server.name))
+            Err(format!("the server changed from {} to {}; this {hint}", server.name, prepared.name))
         }
         (Some(missing), _) if server.missing.is_none() => Err(missing.clone()),
         (None, kind) if server.missing.is_none() && kind.is_some_and(is_other) => {
-            Err(format!("another kind for {}: that {hint}", server.name))
+            Err(format!("the kind of {} changed; this {hint}", server.name))
         }
         (Some(_) | None, _) => Ok(()),
     }
 }
 
-/// What waits to be replaced is replaced as it comes to be quiet; what has failed has another chance.
+/// Replaces processes as soon as no request is open, and gives failed ones another chance.
 fn renew_all(mux: &mut Mux, copilot: &mut Option<Copilot>) {
     renew(copilot, mux);
     let others: Vec<(BackendId, LifecycleState)> = mux
@@ -191,7 +188,7 @@ fn renew_all(mux: &mut Mux, copilot: &mut Option<Copilot>) {
             }
             LifecycleState::Failed => {
                 if let Err(failure) = restart(copilot, mux, id) {
-                    warn!(failure.message, "not restarted");
+                    warn!(failure.message, "restart failed");
                 }
             }
             // The next process has the new configuration.

@@ -1,4 +1,4 @@
-//! Somebody asks for a restart or a stop, or chooses what is to be done about a backend that has failed.
+//! Handles requests for a restart or a stop, and the user's choice about a failed backend.
 
 use serde_json::json;
 use tracing::info;
@@ -22,11 +22,11 @@ use crate::{
     rpc::{Frame, text},
 };
 
-/// What a new configuration has started again, when those who have asked for a restart get it.
+/// The backends that a new configuration has started already when a restart was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Started {
     Nothing,
-    /// All that has neither failed nor been stopped.
+    /// All that have neither failed nor been stopped.
     Others,
 }
 
@@ -42,7 +42,7 @@ impl Admin {
             Ok(named) => named,
             Err(failure) => return mux.fail(&owner, &failure),
         };
-        // It may have been installed meanwhile.
+        // The executable may be installed by now.
         if is_missing(mux) {
             self.searches.push((owner, named));
             return self.reload(mux);
@@ -50,7 +50,7 @@ impl Admin {
         self.restart_named(mux, copilot, owner, &named, |_| true);
     }
 
-    /// Whoever asked for a restart of what was missing has it now, if it has been found.
+    /// Restarts the backends of requests that waited for a missing executable.
     pub(super) fn restart_found(&mut self, mux: &mut Mux, copilot: &mut Option<Copilot>, started: Started) {
         for (owner, named) in std::mem::take(&mut self.searches) {
             let is_due = |state| match started {
@@ -61,7 +61,7 @@ impl Admin {
         }
     }
 
-    /// Restarts those that are due, and answers when all are ready or one has failed.
+    /// Restarts backends, and answers when all are ready or one has failed.
     fn restart_named(
         &mut self,
         mux: &mut Mux,
@@ -72,16 +72,16 @@ impl Admin {
     ) {
         let mut awaited = Vec::new();
         for id in named {
-            // It may be gone: when one comes to its end, another may not be needed any more.
+            // A backend may end meanwhile, and with it the need for another.
             let Some(backend) = mux.backend(*id) else { continue };
-            // Spares come and go; they are not waited for.
+            // Spares come and go, so the request does not wait for them.
             if named.len() == 1 || !backend.is_spare() {
                 awaited.push((*id, backend.name.clone()));
             }
             if !is_due(backend.life.state()) {
                 continue;
             }
-            info!(backend.name, "restart: somebody asks for it");
+            info!(backend.name, "restart requested");
             if let Err(failure) = restart(copilot, mux, *id) {
                 return mux.fail(&owner, &failure);
             }
@@ -92,13 +92,13 @@ impl Admin {
         self.restarts.push((owner, awaited));
     }
 
-    /// Answers those who wait for a backend that has come to where it was to come.
+    /// Answers the requests whose backends are ready or have failed.
     pub(crate) fn answer_restarts(&mut self, mux: &mut Mux) {
         if self.restarts.is_empty() {
             return;
         }
         for (owner, ids) in std::mem::take(&mut self.restarts) {
-            // A partition that nobody needs is gone once it is stopped.
+            // An unneeded partition disappears when it stops.
             let state = |id| mux.backend(id).map_or(LifecycleState::Stopped, |it| it.life.state());
             let failed = ids
                 .iter()
@@ -121,7 +121,7 @@ impl Admin {
         }
     }
 
-    /// The user has chosen what is to be done about a backend that has failed.
+    /// Handles the user's choice about a failed backend.
     pub(crate) fn on_offer_answered(
         &mut self,
         mux: &mut Mux,
@@ -132,7 +132,7 @@ impl Admin {
         let chosen = answer.result().and_then(|it| text(it, &["title"]));
         let Some(backend) = mux.backend(id) else { return };
         match chosen.as_deref() {
-            // It may have been installed meanwhile.
+            // The executable may be installed by now.
             Some(RESTART) if is_missing(mux) => {
                 self.searches.push((Owner::Proxy, vec![id]));
                 self.reload(mux);
@@ -143,9 +143,9 @@ impl Admin {
                 }
             }
             Some(SHOW_LOG) => {
-                let last = backend.last_error.as_deref().unwrap_or("nothing is known");
+                let last = backend.last_error.as_deref().unwrap_or("no error");
                 let message = format!(
-                    "{}: {last}. All it wrote to stderr: lspool logs {:?} --pid {}",
+                    "{}: {last}. Its stderr: `lspool logs {:?} --pid {}`",
                     backend.name,
                     backend.name,
                     mux.identity().pid
@@ -169,9 +169,9 @@ pub(super) fn ask_stop(mux: &mut Mux, copilot: &mut Option<Copilot>, owner: &Own
     let mut names = Vec::new();
     for id in named {
         let Some(backend) = mux.backend(id) else { continue };
-        info!(backend.name, "stop: somebody asks for it");
+        info!(backend.name, "stop requested");
         names.push(json!(backend.name));
-        stop(copilot, mux, id, "somebody has asked for it");
+        stop(copilot, mux, id, "a user asked for it");
     }
     mux.answer(owner, &json!({"name": names.first(), "names": names, "state": "stopped"}));
 }

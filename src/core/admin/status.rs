@@ -1,4 +1,4 @@
-//! How lspool stands, for whoever asks and for those who watch.
+//! The status, for requests and for watching clients.
 
 use std::time::{Duration, Instant};
 
@@ -19,14 +19,14 @@ use crate::{
     rpc::{Frame, path},
 };
 
-/// What a client is told whenever the status has changed.
+/// The notification with a changed status.
 const CHANGED: &str = "lspool/didChangeStatus";
 
 /// Members of a status that may change with each message.
 const OF_THE_MOMENT: [&str; 3] = ["rss_bytes", "in_flight", "dropped"];
 
 impl Admin {
-    /// An editor that asks for it hears of each change of the status.
+    /// Notes an editor that wants the status after each change.
     pub(crate) fn note_watching_editor(&mut self, initialize: &[u8]) {
         let asks = path(initialize, &["initializationOptions", "lspool", "didChangeStatus"]);
         if asks.is_some_and(|range| &initialize[range] == b"true") {
@@ -43,13 +43,13 @@ impl Admin {
         self.ask_status(mux, owner);
     }
 
-    /// A status is answered once memory is known.
+    /// Answers a status request after a measurement of memory.
     pub(super) fn ask_status(&mut self, mux: &mut Mux, owner: Owner) {
         self.statuses.push(owner);
         mux.measure();
     }
 
-    /// Memory is known.
+    /// Handles a measurement of memory.
     pub(crate) fn on_measured(&mut self, mux: &mut Mux, copilot: Option<&Copilot>) {
         if self.statuses.is_empty() {
             return;
@@ -60,12 +60,12 @@ impl Admin {
         }
     }
 
-    /// What was dropped for those who read slowly.
+    /// Notes the dropped messages.
     pub(crate) fn note_dropped(&mut self, measured: &mut Measured) {
         self.dropped = std::mem::take(&mut measured.dropped);
     }
 
-    /// Tells those who watch what has changed.
+    /// Sends the changed status to the watching clients.
     pub(crate) fn tell_watchers(&mut self, mux: &mut Mux, copilot: Option<&Copilot>) {
         if self.watchers.is_empty() {
             return;
@@ -125,7 +125,7 @@ impl Admin {
     }
 }
 
-/// Whether a status has what changes with each message.
+/// Whether a status contains the values that change with each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     Told,
@@ -140,7 +140,7 @@ impl Moment {
     }
 }
 
-/// A moment in milliseconds since 1970.
+/// A time in milliseconds since 1970.
 fn millis(mux: &Mux, at: Instant) -> u64 {
     let since = mux.born().map_or(Duration::ZERO, |born| at.saturating_duration_since(born));
     mux.identity().started + u64::try_from(since.as_millis()).unwrap_or_default()

@@ -1,19 +1,19 @@
 //! Internal conversations: lspool holds them for sub-agents, members of teams, and workers of orchestrations.
 //!
-//! An [`InternalConversation`] is a client of the pool like the editor: it gets the partition of its tools, and
-//! survives crashes as any other conversation does. It has no stream: lspool takes messages for it out of the effects
-//! of each event, and acts on them at once ([`delivery`]). Its owner ([`ConversationOwner`]) decides what to ask, and
-//! gets an [`AgentEvent`] for what comes of it.
+//! An [`InternalConversation`] is a client of the pool like the editor: it uses the partition of its tools, and
+//! survives crashes like any other conversation. It has no stream: lspool takes its messages out of the effects of
+//! each event, and handles them at once ([`delivery`]). Its owner ([`ConversationOwner`]) decides what to ask, and
+//! gets [`AgentEvent`]s.
 //!
-//! - [`Agents::open_internal`] notes one, and costs nothing.
-//! - [`Agents::say`] asks a turn of it. The first creates its conversation, in the partition of its tools; later ones
-//!   go on in it, or bring it back with its history.
-//! - [`Agents::stop_internal`] ends a turn early. Its owner gets the end soon, as of any other turn: lspool does not
-//!   wait for a server that does not answer.
-//! - [`Agents::close_internal`] ends it, whatever it is doing, and destroys its conversation. Its owner gets no more
+//! - [`Agents::open_internal`] makes one, without any cost.
+//! - [`Agents::say`] starts a turn. The first creates the conversation, in the partition of its tools; later ones
+//!   continue it, or restore it.
+//! - [`Agents::stop_internal`] ends a turn early. Its owner gets the end soon: lspool does not wait for a server that
+//!   does not answer.
+//! - [`Agents::close_internal`] ends the conversation in any state, and destroys it. Its owner gets no further
 //!   events.
 //!
-//! **Each turn that is asked ends with one event**, unless the conversation is closed before.
+//! **Each turn ends with one event**, unless the conversation is closed before.
 
 mod delivery;
 mod internal;
@@ -56,10 +56,10 @@ use crate::{
     rpc::{Frame, Patch, RawId, elements, member, path, text},
 };
 
-/// How long a server may take to answer a turn that it was told to end.
+/// How long a server may take to answer a cancelled turn.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Of a request of the editor's, and of the create before it, what each conversation has as well that works for it.
+/// Members of the editor's request, and of the create before it, that internal conversations inherit.
 pub(super) const INHERITED: [&str; 6] = [
     "source",
     "capabilities",
@@ -69,13 +69,13 @@ pub(super) const INHERITED: [&str; 6] = [
     "needToolCallConfirmation",
 ];
 
-/// The model that a server takes for its default, unless this is a tier of the configuration.
+/// The default model of a server, unless this is a tier of the configuration.
 pub(super) const DEFAULT_MODEL: &str = "default";
 
-/// How a request says which model it wants.
+/// The members of a request that name a model.
 const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
 
-/// Who owns an internal conversation, and gets its events.
+/// The owner of an internal conversation, which gets its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConversationOwner {
     /// A sub-agent.
@@ -87,28 +87,28 @@ pub(crate) enum ConversationOwner {
     Member(u32),
 }
 
-/// What a turn may cost, and what it must bring.
+/// The limits and the duty of a turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
-    /// How long it may take.
+    /// The limit of time.
     pub(crate) time: Option<Duration>,
-    /// How often its model may be asked.
+    /// The limit of requests to its model.
     pub(crate) rounds: Option<usize>,
-    /// A turn without a word is asked once for one, and fails if none comes.
+    /// Whether a turn without a text is asked once for one, and fails without it.
     pub(crate) needs_words: bool,
 }
 
-/// A conversation to come.
+/// The parameters of a new conversation.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) owner: ConversationOwner,
-    /// Its tools, its model, and what it is told first.
+    /// Its tools, its model, and its instructions.
     pub(crate) agent: AgentConfig,
     pub(crate) editor_ids: EditorIds,
     pub(crate) limits: Limits,
-    /// Parameters that each of its requests has: [`usual`].
+    /// The parameters of each of its requests: [`usual`].
     pub(crate) usual: Bytes,
-    /// What was said in it already.
+    /// Its history so far.
     pub(crate) history: Option<History>,
 }
 
@@ -118,9 +118,9 @@ pub(crate) struct InternalConversations {
     conversations: BTreeMap<u32, InternalConversation>,
     by_conversation: HashMap<ConversationId, u32, RandomState>,
     due: BTreeSet<(Instant, u32)>,
-    /// How many there have been.
+    /// The number of conversations so far.
     last: u32,
-    /// How many conversations they have created.
+    /// The number of created conversations so far.
     n_conversations: u64,
 }
 
@@ -130,12 +130,12 @@ impl InternalConversations {
         self.last == 0
     }
 
-    /// The one whose conversation, and token, this is.
+    /// The internal conversation with this id, which is also its token.
     pub(crate) fn of(&self, conversation: &ConversationId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()
     }
 
-    /// When something is to be done.
+    /// The next deadline.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
@@ -149,11 +149,11 @@ impl InternalConversations {
     }
 }
 
-/// Parameters that each request of an internal conversation has: those of the create and the turn that it works for.
+/// The parameters of each request of an internal conversation, from the create and the turn that it works for.
 pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
     let mut usual = Patch::of(br#"{"computeSuggestions":false}"#);
     usual.set("chatMode", json!(chat_mode).to_string().as_bytes());
-    // What stands in the request that is under way comes last, and holds.
+    // Members of the current request come last, and override others.
     for (keys, from) in [(&INHERITED[..], create), (&INHERITED[..], asked), (&MODEL[..], asked)] {
         for key in keys {
             if let Some(range) = member(from, key) {
@@ -165,7 +165,7 @@ pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
 }
 
 impl Agents {
-    /// Notes a conversation in which nothing has been said yet, or nothing by this process.
+    /// Adds a conversation without a turn of this process.
     pub(super) fn open_internal(&mut self, opening: Opening) -> u32 {
         self.internal.last += 1;
         let no = self.internal.last;
@@ -175,7 +175,7 @@ impl Agents {
         no
     }
 
-    /// Asks a turn. Not while one is running.
+    /// Starts a turn. Not while one is running.
     pub(crate) fn say(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, words: &str) {
         let config = copilot.server(mux).config.clone();
         let Some(internal) =
@@ -199,7 +199,7 @@ impl Agents {
         mux.send_to_backend(copilot.primary(), owner, Purpose::Plain, &frame);
     }
 
-    /// Asks its model: in the conversation that it has, or in a new one.
+    /// Sends the question to its model, in its conversation or in a new one.
     fn ask(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, words: &str) {
         let Some(internal) = self.internal.conversations.get(&no) else { return };
         let is_new = copilot.conversations().get(&internal.conversation).is_none();
@@ -240,7 +240,7 @@ impl Agents {
         }
     }
 
-    /// A conversation that no process knows is served again, from its history.
+    /// Binds a conversation that no process knows, with its history.
     fn bind_again(
         copilot: &mut Copilot,
         mux: &mut Mux,
@@ -275,7 +275,7 @@ impl Agents {
         self.internal.by_conversation.insert(id, no);
     }
 
-    /// The tools of an internal conversation: those of its agent, without any that starts or steers others.
+    /// The tools of an internal conversation: those of its agent, without tools for starting or steering others.
     fn internal_tool_set(
         copilot: &Copilot,
         agent: &AgentConfig,
@@ -299,7 +299,7 @@ impl Agents {
         ToolSet::new(agent.tools.as_deref(), &denied)
     }
 
-    /// Ends the running turn. Whether there is one that was not ending yet.
+    /// Ends the running turn. Returns whether there was one that was not ending yet.
     pub(super) fn stop_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, why: &str) -> bool {
         let running = |it: &&mut InternalConversation| it.is_owed() && it.stop.is_none();
         let Some(internal) = self.internal.conversations.get_mut(&no).filter(running) else { return false };
@@ -313,7 +313,7 @@ impl Agents {
         true
     }
 
-    /// Ends a conversation, whatever it is doing.
+    /// Closes a conversation in any state.
     pub(super) fn close_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         internal.owner = None;
@@ -338,8 +338,8 @@ impl Agents {
         }
     }
 
-    /// Internal conversations act on what the effects have for them. Whether anything has come of it. `seen`: how many
-    /// effects have been looked at.
+    /// Handles messages for internal conversations in the effects. Returns whether there were any. `seen` is the
+    /// number of effects that were read.
     pub(super) fn run_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
         if (self.internal.is_unused() && self.subagents.is_idle()) || mux.clients().is_exiting() {
             return false;
@@ -349,7 +349,7 @@ impl Agents {
             return false;
         }
         let deliveries = self.take_deliveries(copilot, mux, *seen);
-        // To look at some of them may have ended a sub-agent, which concerns its conversation.
+        // A message may have ended a sub-agent, which affects its conversation.
         let is_left = mux.effects()[*seen..].iter().any(delivery::is_for_internal);
         if !is_left {
             *seen = mux.effects().len();
@@ -460,55 +460,54 @@ impl Agents {
         }
     }
 
-    /// A server does not answer a turn that it was told to end. Nobody waits for it any more, and what was said before
-    /// it is kept.
+    /// Abandons a turn whose server does not answer its cancellation. The text so far stays.
     fn abandon_turn(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         let (client, id, asked) =
             (internal.client, internal.conversation.clone(), RequestId::from(RawId::from(internal.asked)));
-        warn!(conversation = %id, "a server does not answer a turn that was cancelled: going on without it");
+        warn!(conversation = %id, "server did not answer a cancelled turn; continuing without it");
         let result = internal.outcome(None).unwrap_or_else(|| Ok(String::new()));
         if let Some(conversation) = copilot.conversations_mut().get_mut(&id) {
             let history = std::mem::take(&mut conversation.history);
             self.keep_history(no, history);
         }
         Self::destroy_internal(copilot, mux, &id);
-        // What its server says of it from now on is of a conversation that is no more.
+        // Further messages of its server belong to a forgotten conversation.
         self.internal.by_conversation.remove(&id);
         copilot.release_internal(&id);
         if let Some(internal) = self.internal.conversations.get_mut(&no) {
             internal.conversation = RawId::null().into();
         }
-        // An answer that comes all the same finds nothing.
+        // A late answer matches nothing.
         if let Some(sent) = mux.requests().of_client(client, &asked) {
             mux.requests_mut().take(sent);
         }
         self.turn_ended(copilot, mux, no, result);
     }
 
-    /// Whether this conversation is there, and held by that one.
+    /// Whether this owner has this conversation.
     pub(super) fn is_owned_by(&self, no: u32, owner: ConversationOwner) -> bool {
         self.owner_of(no) == Some(owner)
     }
 
-    /// Who holds a conversation, if anybody wants it still.
+    /// The owner of a conversation, if it still has one.
     pub(super) fn owner_of(&self, no: u32) -> Option<ConversationOwner> {
         self.internal.conversations.get(&no)?.owner
     }
 
-    /// Whether a turn of a conversation is running, be it on its way to its end.
+    /// Whether a turn of a conversation is running, or ending.
     pub(super) fn is_talking(&self, no: u32) -> bool {
         self.internal.conversations.get(&no).is_some_and(InternalConversation::is_owed)
     }
 
-    /// The editor knows a conversation under other ids from now on.
+    /// Sets the ids under which the editor knows a conversation.
     pub(super) fn editor_ids(&mut self, no: u32, editor_ids: EditorIds) {
         if let Some(internal) = self.internal.conversations.get_mut(&no) {
             internal.editor_ids = editor_ids;
         }
     }
 
-    /// What was said in a conversation, and whether a turn of it is running that has begun.
+    /// The history of a conversation, and whether a begun turn is running.
     pub(super) fn said_in<'a>(&'a self, copilot: &'a Copilot, no: u32) -> Option<(&'a History, bool)> {
         let internal = self.internal.conversations.get(&no)?;
         match copilot.conversations().get(&internal.conversation) {
@@ -517,7 +516,7 @@ impl Agents {
         }
     }
 
-    /// Whether internal conversations agree with the other tables.
+    /// Checks that internal conversations agree with the other tables.
     pub(super) fn check_internal(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
         for (no, internal) in &self.internal.conversations {
             let name = &internal.editor_ids.name;
@@ -553,7 +552,7 @@ impl Agents {
     }
 }
 
-/// Why a server does not say which models there are, and what can be done about it.
+/// Why a server does not list its models, with a hint.
 fn unknown_models(why: &str) -> String {
     match why.contains("NotSignedIn") {
         true => format!("not signed in to Copilot: {SIGN_IN}"),
@@ -561,7 +560,7 @@ fn unknown_models(why: &str) -> String {
     }
 }
 
-/// The id of the model that is meant, of those that a server has; else why there is none.
+/// The id of the wanted model among those of a server; else an error.
 fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
     let known = |it: &[u8]| Some((text(it, &["id"])?, text(it, &["modelName"]).unwrap_or_default()));
     let known: Vec<_> = elements(models).filter_map(|it| known(&models[it])).collect();
@@ -590,7 +589,7 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
 
 #[cfg(test)]
 impl Agents {
-    /// No internal conversation is left.
+    /// Checks that no internal conversation is left.
     pub(in crate::core::agents) fn check_quiet_internal(&self) {
         let left: Vec<_> =
             self.internal.conversations.values().map(|it| (&it.editor_ids.name, &it.state)).collect();

@@ -1,11 +1,10 @@
-//! Running orchestrations: each is a request of the editor, answered when the work on its goal has ended.
+//! Runs orchestrations: each is a request of the editor, and its answer comes when the work on its goal has ended.
 //!
-//! [`Orchestration`] decides what to do next, and knows no server. This module carries it out: the planner, the workers
-//! and the summarizer are internal conversations ([`conversations`](super::conversations)), each in the partition of
-//! its tools. What the orchestration tells goes to the editor as progress of the request, and in
-//! `lspool/orchestratorEvent`.
+//! [`Orchestration`] decides the next steps, and knows no server. This module carries them out: the planner, the
+//! workers and the summarizer are internal conversations ([`conversations`](super::conversations)), each in the
+//! partition of its tools. The events go to the editor as progress of the request, and as `lspool/orchestratorEvent`.
 //!
-//! **The request is answered once**, after the event `finished`; nobody works for it after that.
+//! **The request gets one answer**, after the event `finished`, and no worker works after it.
 
 mod goal;
 
@@ -40,27 +39,27 @@ use crate::{
     rpc::{Frame, Patch, member},
 };
 
-/// All of them.
+/// All orchestrations.
 #[derive(Debug, Default)]
 pub(crate) struct Orchestrations {
     runs: BTreeMap<u32, OrchestrationRun>,
-    /// How many there have been.
+    /// The number of orchestrations so far.
     last: u32,
 }
 
-/// One of them.
+/// An orchestration.
 #[derive(Debug)]
 struct OrchestrationRun {
     it: Orchestration,
-    /// Who has asked for it.
+    /// The client of the request.
     owner: Owner,
-    /// Under which it reports.
+    /// The token of its progress.
     token: Option<Token>,
     /// Its internal conversations, by their number here.
     conversations: BTreeMap<usize, u32>,
-    /// For whoever has none of his own.
+    /// The model for workers without one.
     model: Option<String>,
-    /// What a request had that the conversations have as well.
+    /// The parameters that its conversations inherit.
     params: Bytes,
 }
 
@@ -123,7 +122,7 @@ impl Agents {
         self.orchestrations.last += 1;
         let no = self.orchestrations.last;
         let id = format!("lspool-orchestration-{}-{}-{no}", mux.identity().pid, mux.identity().started);
-        info!(id, workers = workers.len(), "an orchestration begins");
+        info!(id, workers = workers.len(), "orchestration started");
         if let Some(token) = &token {
             let title = title(&goal);
             let value = json!({"kind": "begin", "title": title, "cancellable": true, "percentage": 0});
@@ -137,10 +136,10 @@ impl Agents {
         self.carry_out(copilot, mux, no, todo);
     }
 
-    /// What conversations have that work for this request: what it says of that itself, else what editors say.
+    /// The inherited parameters of a request: its own, else those of the editor's conversations.
     fn usual_of(copilot: &Copilot, mux: &Mux, params: &[u8]) -> Bytes {
         let mut usual = Patch::of(br#"{"source":"panel","capabilities":{"skills":[],"allSkills":false}}"#);
-        // Nobody has allowed anything yet.
+        // The user has allowed nothing yet.
         usual.set("needToolCallConfirmation", b"true");
         let initialize = mux.session(copilot.server_id()).initialize_now();
         if let Some(folders) = member(&initialize, "workspaceFolders") {
@@ -154,7 +153,7 @@ impl Agents {
         usual.finish().into()
     }
 
-    /// Something is heard of a conversation that works for an orchestration.
+    /// Handles an event of an orchestration's conversation.
     pub(super) fn on_orchestration_agent_event(
         &mut self,
         copilot: &mut Copilot,
@@ -172,7 +171,7 @@ impl Agents {
         self.carry_out(copilot, mux, no, todo);
     }
 
-    /// `$/cancelRequest` of the editor. Whether it was one for an orchestration.
+    /// Handles `$/cancelRequest` of the editor. Returns whether it was for an orchestration.
     pub(crate) fn cancels_orchestration(
         &mut self,
         copilot: &mut Copilot,
@@ -184,7 +183,7 @@ impl Agents {
         self.cancel_orchestration(copilot, mux, no)
     }
 
-    /// The user does not want to wait for what is shown under a token. Whether it is an orchestration.
+    /// Handles the cancellation of a token. Returns whether it was that of an orchestration.
     pub(crate) fn cancels_orchestration_by_token(
         &mut self,
         copilot: &mut Copilot,
@@ -203,7 +202,7 @@ impl Agents {
         true
     }
 
-    /// All of them stop.
+    /// Cancels all orchestrations.
     pub(crate) fn cancel_orchestrations(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
         for no in self.orchestrations.runs.keys().copied().collect::<Vec<_>>() {
             self.cancel_orchestration(copilot, mux, Some(no));
@@ -229,7 +228,7 @@ impl Agents {
         }
     }
 
-    /// The conversation of this number; opened if there is none yet.
+    /// The conversation of this number, opened if necessary.
     fn internal_of(
         &mut self,
         copilot: &mut Copilot,
@@ -245,7 +244,7 @@ impl Agents {
         let (who, name) = run.it.who(conversation)?;
         let id = run.it.id();
         let (role, tools, model, works) = match who {
-            // Without tools nothing is done before there is a plan.
+            // Without tools nothing can happen before the plan.
             Who::Planner | Who::Summarizer => (name, Some(Vec::new()), None, false),
             Who::Worker(it) if !it.agent_mode => (&*it.role, Some(Vec::new()), it.model.clone(), false),
             Who::Worker(it) => (&*it.role, it.tools.clone(), it.model.clone(), true),
@@ -264,7 +263,7 @@ impl Agents {
                 name: name.to_owned(),
                 agent: role.to_owned(),
             },
-            // Whoever makes no plan is asked to mend it.
+            // A planner without a valid plan gets a correction instead.
             limits: Limits { time: Some(limit), rounds: None, needs_words: who != Who::Planner },
             usual: usual(if works { "Agent" } else { "Ask" }, &run.params, &run.params),
             history: None,
@@ -283,7 +282,7 @@ impl Agents {
             let (done, all) = run.it.progress();
             let mut value = match &told.event {
                 Event::Finished { .. } => json!({"kind": "end"}),
-                // The summary is one thing more to do.
+                // The summary counts as one more task.
                 _ => json!({"kind": "report", "percentage": 100 * done / (all + 1)}),
             };
             value["message"] = json!(message(&told.event));
@@ -297,7 +296,7 @@ impl Agents {
 
     fn answer_goal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(run) = self.orchestrations.runs.remove(&no) else { return };
-        info!(id = run.it.id(), end = ?run.it.end(), "an orchestration has ended");
+        info!(id = run.it.id(), end = ?run.it.end(), "orchestration ended");
         for internal in run.conversations.into_values() {
             self.close_internal(copilot, mux, internal);
         }
@@ -308,7 +307,7 @@ impl Agents {
                 mux.fail(&run.owner, &failure);
             }
             (_, Some(message)) => {
-                // Without what somebody had said until then: it is not for logs.
+                // Without the text of a model, which does not belong into logs.
                 let why = message.split(SAID_BEFORE).next().unwrap_or_default();
                 let failure = Failure::new(Cause::NoPlan, why);
                 mux.fail(&run.owner, &failure);
@@ -317,7 +316,7 @@ impl Agents {
         }
     }
 
-    /// Whether orchestrations agree with the other tables.
+    /// Checks that orchestrations agree with the other tables.
     pub(super) fn check_orchestrations(&self) -> Result<(), String> {
         for (no, run) in &self.orchestrations.runs {
             let (id, end) = (run.it.id(), run.it.end());
@@ -343,7 +342,7 @@ fn report(token: &Token, value: &Value) -> Frame {
     Frame::notification("$/progress", Some(&params))
 }
 
-/// What a goal is called where there is little room.
+/// A short form of the goal.
 fn title(goal: &str) -> String {
     const LONGEST: usize = 60;
     let line = goal.lines().next().unwrap_or_default();
@@ -353,13 +352,13 @@ fn title(goal: &str) -> String {
     }
 }
 
-/// An event for people.
+/// The message of an event for people.
 fn message(event: &Event) -> String {
     match event {
         Event::PlanStarted { attempt: 1, .. } => "planning".to_owned(),
-        Event::PlanStarted { .. } => "the plan is to be mended".to_owned(),
+        Event::PlanStarted { .. } => "correcting the plan".to_owned(),
         Event::PlanCompleted { fallback: Some(_), .. } => {
-            "there is no plan: one worker does it all".to_owned()
+            "planning failed: one worker does everything".to_owned()
         }
         Event::PlanCompleted { tasks, .. } => format!("{} tasks", tasks.len()),
         Event::TaskAssigned { task, worker, .. } => format!("{worker} begins task {task}"),

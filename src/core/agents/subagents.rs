@@ -1,17 +1,16 @@
 //! Leads and their sub-agents.
 //!
-//! A *lead* is a conversation that has the tool `delegate_task`. lspool registers it, in partitions of their own
-//! kind, and carries it out: a call is answered at once, and starts a *sub-agent* ([`sub_agent`]), which works in an
-//! internal conversation ([`conversations`](super::conversations)).
+//! A *lead* is a conversation with the tool `delegate_task`. lspool registers it, in partitions for leads, and
+//! carries it out: a call returns at once, and starts a *sub-agent* ([`sub_agent`]), which works in an internal
+//! conversation ([`conversations`](super::conversations)).
 //!
-//! When the lead's turn comes to its end, and there are sub-agents whose results it does not know, the turn is
-//! *suspended*: lspool keeps back its `end`, and holds its request until all sub-agents have ended. Then lspool asks it
-//! further, in a turn of the same id, which the editor sees as another [segment](crate::core::copilot::resume) of the
-//! turn that it knows.
+//! If the lead's turn ends before it has the results of all its sub-agents, the turn is *suspended*: lspool keeps its
+//! `end` and its request until all sub-agents have ended. Then lspool continues it with the results, in a turn of the
+//! same id, which is another [segment](crate::core::copilot::resume) of the turn.
 //!
-//! **To the editor it is one turn**: one `begin`, one `end`, one answer, rounds that are counted on.
+//! **For the editor it is one turn**: one `begin`, one `end`, one answer, and rounds that count on.
 //!
-//! **A sub-agent never outlives the turn that has started it.**
+//! **A sub-agent never outlives the turn that started it.**
 
 mod sub_agent;
 mod turn;
@@ -43,38 +42,38 @@ use crate::{
     rpc::{Frame, Patch, member, path, text},
 };
 
-/// All leads whose turn has started sub-agents, and the sub-agents.
+/// The leads whose turn has started sub-agents, and the sub-agents.
 #[derive(Debug, Default)]
 pub(crate) struct SubAgents {
     pub(super) leads: BTreeMap<u32, Lead>,
     pub(super) by_conversation: HashMap<ConversationId, u32, RandomState>,
     pub(super) all: BTreeMap<u32, SubAgent>,
-    /// Leads for which there may be something to do.
+    /// Leads that may have a next step.
     pub(super) due: BTreeSet<u32>,
     pub(super) last: u32,
-    /// Conversations that nobody wants any more.
+    /// Conversations to close.
     pub(super) closing: Vec<u32>,
 }
 
-/// How far the turn of a lead has come.
+/// The state of a lead's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeadPhase {
-    /// Its model is asked.
+    /// Its model works.
     Asked,
-    /// The server has ended it, and the editor has not been told.
+    /// The server has ended it, and the editor has not got the end.
     Ended,
     /// It waits for its sub-agents.
     Suspended,
 }
 
-/// A call that has set a team to work.
+/// A call that has started a team.
 #[derive(Debug)]
 pub(super) struct TeamCall {
     pub(super) id: String,
     pub(super) round: u64,
-    /// As it was last reported.
+    /// Its last report.
     pub(super) entry: Vec<u8>,
-    /// What the editor was shown last.
+    /// The last report to the editor.
     pub(super) shown: Vec<u8>,
 }
 
@@ -84,24 +83,24 @@ pub(super) struct Lead {
     pub(super) conversation: ConversationId,
     pub(super) backend: BackendId,
     pub(super) turn: TurnId,
-    /// Under which it reports.
+    /// The token of its progress.
     pub(super) token: Option<Token>,
-    /// In the order in which they were started.
+    /// Its sub-agents, in the order of their starts.
     pub(super) sub_agents: Vec<u32>,
-    /// The results of so many are known to it, or on the way.
+    /// How many results it has got, or is getting.
     pub(super) n_delivered: usize,
-    /// How often it was told results.
+    /// How often it has got results.
     pub(super) follow_ups: usize,
-    /// How often it had a member of a team called.
+    /// How often it has started turns of members.
     pub(super) wakes: usize,
     pub(super) phase: LeadPhase,
-    /// The editor wants to be told of its sub-agents in notifications.
+    /// Whether the editor wants notifications about its sub-agents.
     pub(super) events: bool,
-    /// Its last call of a tool of teams: it counts as running for as long as they are at work.
+    /// Its last call of a team tool, shown as running while members work.
     pub(super) team_call: Option<TeamCall>,
-    /// Its sub-agents, by the calls that have started them.
+    /// Its sub-agents, by the calls that started them.
     pub(super) calls: BTreeMap<String, u32>,
-    /// How many of each agent it has started.
+    /// How many sub-agents of each agent it has started.
     pub(super) names: BTreeMap<String, usize>,
 }
 
@@ -111,12 +110,12 @@ impl SubAgents {
         self.leads.is_empty()
     }
 
-    /// Whether internal conversations are to be closed.
+    /// Whether internal conversations must be closed.
     pub(super) fn is_closing(&self) -> bool {
         !self.closing.is_empty()
     }
 
-    /// The turn of a conversation that has started sub-agents, and goes on.
+    /// The lead for the running turn of a conversation.
     pub(super) fn lead_of(&self, conversation: &ConversationId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()
     }
@@ -133,8 +132,7 @@ impl Agents {
         copilot.server(mux).config.subagents.clone()
     }
 
-    /// A call, or a confirmation, of a tool that starts or steers agents, if lspool is to answer it. Then it is
-    /// answered.
+    /// Answers a call, or a confirmation, of a tool for starting or steering agents. Returns whether it is one.
     pub(crate) fn answer_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, call: &ToolCall) -> bool {
         let ToolCall { process, ref wire, ref conversation, ref frame, kind } = *call;
         let conversation = conversation.as_ref();
@@ -198,7 +196,7 @@ impl Agents {
         true
     }
 
-    /// A command that starts a sub-agent, where that is how a lead does it.
+    /// Reads a command that starts a sub-agent, if that is how a lead does it.
     pub(super) fn command_of(
         copilot: &Copilot,
         mux: &Mux,
@@ -215,8 +213,7 @@ impl Agents {
         agents::command(&text(params, &["input", "command"])?)
     }
 
-    /// Notes a sub-agent; it starts as soon as the event is done with. Gives what the lead's model is told, be it an
-    /// error.
+    /// Adds a sub-agent, which starts after the event. Returns the text or the error for the lead's model.
     pub(super) fn delegate(
         &mut self,
         copilot: &mut Copilot,
@@ -263,7 +260,7 @@ impl Agents {
         let is_full = lead.sub_agents.iter().filter(is_open).count() >= limits.max_parallel;
         lead.sub_agents.push(sub_agent);
         lead.calls.insert(call.clone(), sub_agent);
-        info!(lead = %id, sub_agent = name, "a sub-agent");
+        info!(lead = %id, sub_agent = name, "sub-agent started");
         self.subagents.due.insert(no);
         let entry = Self::entry(copilot, id, &call, params);
         let new = SubAgent {
@@ -287,7 +284,7 @@ impl Agents {
         })
     }
 
-    /// What is known of the sub-agents of this turn.
+    /// The lead of this turn, added if necessary.
     pub(super) fn lead(
         &mut self,
         copilot: &mut Copilot,
@@ -327,7 +324,7 @@ impl Agents {
         self.subagents.last
     }
 
-    /// The call as it was reported; of one that was not, what is known.
+    /// The last report of the call, or else a new one.
     pub(super) fn entry(copilot: &mut Copilot, id: &ConversationId, call: &str, params: &[u8]) -> Vec<u8> {
         let turn = copilot.conversations().get(id).and_then(|it| it.active_turn.turn.clone());
         let turn = turn.and_then(|it| copilot.conversations_mut().get_mut(id)?.history.turn(&it));
@@ -346,7 +343,7 @@ impl Agents {
         }
     }
 
-    /// Whether leads and sub-agents agree with the other tables.
+    /// Checks that leads and sub-agents agree with the other tables.
     pub(super) fn check_agents(&self, copilot: &Copilot) -> Result<(), String> {
         for (no, sub_agent) in &self.subagents.all {
             if !self.subagents.leads.get(&sub_agent.lead).is_some_and(|it| it.sub_agents.contains(no)) {
@@ -383,7 +380,7 @@ impl Agents {
 
 #[cfg(test)]
 impl Agents {
-    /// Nothing is left of any lead.
+    /// Checks that no lead is left.
     pub(crate) fn check_quiet(&self, copilot: &Copilot) {
         let names: Vec<_> = self.subagents.all.values().map(|it| (&it.name, &it.state)).collect();
         assert!(self.subagents.leads.is_empty() && names.is_empty(), "{names:?} are left");

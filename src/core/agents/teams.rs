@@ -1,14 +1,13 @@
-//! Teams: which there are, who leads them, what is stored of them, and when their members are asked.
+//! Teams: their leads, their storage, and the turns of their members.
 //!
-//! [`team`] decides what a team is and who reads what. Each member works in an internal conversation
+//! [`team`] decides about messages and read marks. Each member works in an internal conversation
 //! ([`conversations`](super::conversations)), in the partition of its tools and `send_message`.
 //!
-//! **Members work while a turn of their lead runs**: it lasts until all are idle, and is then told what they have
-//! written to it, as it is told results of sub-agents. What waits when it ends waits for the next one.
+//! **Members work during a turn of their lead**: it lasts until all are idle, and then gets their messages, like
+//! results of sub-agents. Unread messages wait for the next turn.
 //!
-//! **What is stored is one state of the whole team**: messages, marks and what each has said, so that what a member has
-//! written and its call that has written it are there both or neither. A call is answered when what it has done is
-//! stored.
+//! **The stored state is one state of the whole team**: messages, marks and histories, so that a message and the call
+//! that sent it are stored together or not at all. A call is answered when its effect is stored.
 
 mod stored;
 
@@ -44,20 +43,20 @@ use crate::{
 pub(super) struct Teams {
     known: TeamsKnown,
     live: BTreeMap<String, LiveTeam>,
-    /// Teams that cannot be had, and why.
+    /// Teams that could not be loaded, with the reasons.
     faulty: BTreeMap<String, TeamFault>,
-    /// Whose conversation a member's is.
+    /// The team and position of each member's conversation.
     live_members: BTreeMap<u32, (String, usize)>,
     last: u32,
-    /// The number of the last state that was to be stored.
+    /// The number of the last stored state.
     last_stored: u64,
-    /// Calls that came before it was known which teams there are.
+    /// Calls that came before the teams were loaded.
     early: Vec<TeamToolCall>,
-    /// Teams of which something is to be stored.
+    /// Teams with unsaved changes.
     pub(super) dirty: BTreeSet<String>,
 }
 
-/// Whether it is known which teams there are.
+/// Whether the teams are loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TeamsKnown {
     #[default]
@@ -66,53 +65,53 @@ enum TeamsKnown {
     Yes,
 }
 
-/// A team that is led from here.
+/// A team that this lspool owns.
 #[derive(Debug)]
 struct LiveTeam {
     team: Team,
     /// The conversation that leads it.
     lead: Option<ConversationId>,
     live_members: Vec<LiveMember>,
-    /// It has never been stored.
+    /// Whether it was never stored.
     is_new: bool,
     /// The number of the state that is being stored.
     storing: Option<u64>,
-    /// The last state could not be stored.
+    /// Whether the last state could not be stored.
     is_unsaved: bool,
-    /// Answers to calls whose doing is stored with the next state, and with the one that is being stored.
+    /// Answers to calls, for after the next state, and after the state that is being stored.
     to_answer: Vec<(TeamToolCall, String)>,
     answering: Vec<(TeamToolCall, String)>,
 }
 
-/// A member, and the internal conversation in which it works.
+/// A member with its internal conversation.
 #[derive(Debug)]
 struct LiveMember {
     no: u32,
     internal: Option<u32>,
-    /// What was said before this lspool, and whether its last turn was to go on.
+    /// Its earlier history, and whether its last turn was running.
     history: Option<(History, bool)>,
-    /// It was at work when the lspool before this one ended.
+    /// Whether it was working when the previous lspool ended.
     is_interrupted: bool,
     tool: Option<String>,
-    /// What is stored of what was said, unless that has changed.
+    /// Its stored history, if that is unchanged.
     stored: Option<Box<RawValue>>,
 }
 
-/// A call of one of the tools.
+/// A call of a team tool.
 #[derive(Debug)]
 pub(super) struct TeamToolCall {
     pub(super) process: ProcessId,
     pub(super) wire: RequestId,
     pub(super) frame: Frame,
     pub(super) conversation: ConversationId,
-    /// The member that calls; else it is a lead.
+    /// The calling member; otherwise a lead calls.
     pub(super) live_member: Option<u32>,
-    /// It has failed, and it was looked again which teams there are.
+    /// Whether it failed, and the teams were loaded again.
     pub(super) is_again: bool,
 }
 
 impl Teams {
-    /// Whether something of a team is to be stored.
+    /// Whether a team has unsaved changes.
     pub(super) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
@@ -122,7 +121,7 @@ impl Teams {
         self.live.iter().filter(move |(_, it)| it.lead.as_ref() == Some(conversation))
     }
 
-    /// Whether another lspool has a team.
+    /// Whether another lspool owns a team.
     fn has_busy(&self) -> bool {
         self.faulty.values().any(|it| matches!(it, TeamFault::Busy(_)))
     }
@@ -134,7 +133,7 @@ impl Teams {
 }
 
 impl LiveTeam {
-    /// Something was said to a member, or by it.
+    /// Notes a message in a member's conversation.
     fn has_spoken(&mut self, at: usize) {
         if let Some(live_member) = self.live_members.get_mut(at) {
             live_member.stored = None;
@@ -148,7 +147,7 @@ impl LiveTeam {
             .count()
     }
 
-    /// Whether a member is to be asked something.
+    /// Whether a member must start a turn.
     fn is_called(&self) -> bool {
         self.team.called().next().is_some() || self.live_members.iter().any(|it| it.is_interrupted)
     }
@@ -182,7 +181,7 @@ impl Agents {
         }
     }
 
-    /// Takes in a call of `create_team`, `send_message` or `delete_team`.
+    /// Handles a call of `create_team`, `send_message` or `delete_team`.
     pub(super) fn on_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, call: TeamToolCall) {
         self.load_teams(mux);
         match self.teams.known {
@@ -204,7 +203,7 @@ impl Agents {
         };
         let (team, text) = match done {
             Ok(it) => it,
-            // Who had a team may have ended.
+            // The owner of a team may have ended.
             Err(_) if !call.is_again && self.teams.has_busy() => {
                 call.is_again = true;
                 self.teams.early.push(call);
@@ -214,7 +213,7 @@ impl Agents {
             Err(why) => return Self::answer_team_call(copilot, mux, &call, "error", &why),
         };
         let answer = answer_of(&call.wire, "success", &text);
-        // Before it is stored: what it has done and that it was called belong together.
+        // Before it is stored, because the effect and the call belong together.
         copilot.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
         let lead = self.teams.live.get(&team).and_then(|it| it.lead.clone());
         if call.live_member.is_none() && lead.is_some() {
@@ -232,7 +231,7 @@ impl Agents {
         }
     }
 
-    /// The call of a lead that its teams are shown under from now on. The one before it is shown as it ended.
+    /// Notes the call of a lead that shows its teams from now on. The previous one shows its end.
     fn note_team_call(
         &mut self,
         copilot: &mut Copilot,
@@ -254,7 +253,7 @@ impl Agents {
         }
     }
 
-    /// What the members of a lead's teams are doing, for people, if any is at work.
+    /// What the working members of a lead's teams do, for people.
     pub(super) fn teams_at_work(&self, conversation: &ConversationId) -> Option<String> {
         let mut all = Vec::new();
         for (_, live) in self.teams.led_by(conversation) {
@@ -281,7 +280,7 @@ impl Agents {
         }
     }
 
-    /// The number of the running turn of a conversation that leads.
+    /// The lead number of the running turn of a conversation.
     fn lead_of_running(
         &mut self,
         copilot: &mut Copilot,
@@ -314,7 +313,7 @@ impl Agents {
         let members: Vec<String> = team.members.iter().map(|it| it.name.clone()).collect();
         let live = LiveTeam { lead: Some(lead.clone()), ..self.seated(&name, team) };
         self.teams.live.insert(name.clone(), live);
-        info!(team = name, lead = %lead, "a team");
+        info!(team = name, lead = %lead, "team started");
         let text = format!("team {name} started: {}", members.join(", "));
         Ok((name, text))
     }
@@ -368,7 +367,7 @@ impl Agents {
         }
     }
 
-    /// Whether a conversation leads a team, or may come to, because nobody does.
+    /// Whether a conversation leads a team, or may lead it, because nobody does.
     fn may_lead(copilot: &Copilot, live: &LiveTeam, conversation: &ConversationId) -> bool {
         let leads = |it: &ConversationId| copilot.conversations().get(it).is_some_and(|it| it.set.is_lead());
         live.lead.as_ref().is_none_or(|it| it == conversation || !leads(it))
@@ -403,7 +402,7 @@ impl Agents {
                 ref names => format!("unknown team {name:?}; the teams are {}", names.join(", ")),
             });
         }
-        info!(team = name, "a team is deleted");
+        info!(team = name, "team deleted");
         if let Some(live) = live {
             for (call, text) in live.to_answer.into_iter().chain(live.answering) {
                 mux.tell(call.process, answer_of(&call.wire, "success", &text));
@@ -416,14 +415,14 @@ impl Agents {
         Ok((name.clone(), format!("team {name} was deleted")))
     }
 
-    /// Whether the turn of a lead is to last, or to be told something, because of its teams.
+    /// Whether the turn of a lead must wait for its teams, or get their messages.
     pub(super) fn has_teams_to_wait_for(&self, copilot: &Copilot, mux: &Mux, lead: &Lead) -> bool {
         let may_be_told = lead.follow_ups < Self::limits(copilot, mux).max_followups;
         let has_unread = || self.teams.led_by(&lead.conversation).any(|(_, it)| it.team.has_unread());
         self.are_teams_at_work(copilot, mux, lead) || (may_be_told && has_unread())
     }
 
-    /// A team is no more, nor are the conversations of its members.
+    /// Forgets a team with its members' conversations.
     fn forget_team(&mut self, name: &str) -> Option<LiveTeam> {
         let live = self.teams.live.remove(name)?;
         self.teams.dirty.remove(name);
@@ -432,15 +431,14 @@ impl Agents {
         Some(live)
     }
 
-    /// Whether members of a lead's teams are at work, or are to be.
+    /// Whether members of a lead's teams work, or will.
     pub(super) fn are_teams_at_work(&self, copilot: &Copilot, mux: &Mux, lead: &Lead) -> bool {
         let may_wake = lead.follow_ups < Self::limits(copilot, mux).max_followups
             && lead.wakes < Self::limits(copilot, mux).max_subagents;
         self.teams.led_by(&lead.conversation).any(|(_, it)| it.at_work() > 0 || (may_wake && it.is_called()))
     }
 
-    /// A turn of a lead comes to its end: teams that nobody leads, and that have something to say or to do, are its own
-    /// from now on.
+    /// Gives teams without a lead, but with unread messages, to a lead whose turn ends.
     pub(super) fn adopt_teams(
         &mut self,
         copilot: &mut Copilot,
@@ -468,7 +466,7 @@ impl Agents {
         self.lead_of_running(copilot, mux, conversation);
     }
 
-    /// A turn of a lead has ended: what of its teams could not be stored is tried again.
+    /// Stores the unsaved teams of a lead again, after its turn.
     pub(super) fn store_again(&mut self, conversation: &ConversationId) {
         let teams = &mut self.teams;
         let unsaved =
@@ -476,7 +474,7 @@ impl Agents {
         teams.dirty.extend(unsaved.map(|(name, _)| name.clone()));
     }
 
-    /// Asks those members of a lead's teams for which there is room. Whether there were any.
+    /// Starts turns of members, as far as there is room. Returns whether there were any.
     pub(super) fn wake_members(
         &mut self,
         copilot: &mut Copilot,
@@ -499,7 +497,7 @@ impl Agents {
             let Some(live) = self.teams.live.get(&name) else { continue };
             let interrupted = live.live_members.iter().enumerate().filter(|(_, it)| it.is_interrupted);
             let called = interrupted.map(|(at, _)| at).chain(live.team.called());
-            // One that was stopped may not have come to its end.
+            // A stopped conversation may still be ending.
             let conversations = |at: &usize| {
                 live.live_members.get(*at).and_then(|it| it.internal).is_some_and(|it| self.is_talking(it))
             };
@@ -543,13 +541,13 @@ impl Agents {
                     live.team.ended(at, &Err(why));
                 }
                 self.show_member(mux, name, at, "failed");
-                // Nobody else tells its lead.
+                // Nothing else makes its lead continue.
                 self.subagents.due.insert(no);
             }
         }
     }
 
-    /// The conversation of a member, whose tools are called for this turn of its lead from now on.
+    /// The conversation of a member, whose tool calls belong to this turn of its lead from now on.
     fn seat(
         &mut self,
         copilot: &mut Copilot,
@@ -600,7 +598,7 @@ impl Agents {
         Ok(internal)
     }
 
-    /// Something has become of the conversation of a member.
+    /// Handles an event of a member's conversation.
     pub(super) fn on_member_event(&mut self, mux: &mut Mux, live_member: u32, agent_event: AgentEvent) {
         let Some((live, at)) = self.teams.of_live_member(live_member) else { return };
         let (name, lead) = (live.team.name.clone(), live.lead.clone());
@@ -611,7 +609,7 @@ impl Agents {
             AgentEvent::Tool(tool) => {
                 let live_member = live.live_members.get_mut(at);
                 let before = live_member.and_then(|it| std::mem::replace(&mut it.tool, tool));
-                // Of a call that runs nothing is stored.
+                // A running call is not stored.
                 if before.is_some() {
                     live.has_spoken(at);
                     self.teams.dirty.insert(name.clone());
@@ -634,7 +632,7 @@ impl Agents {
         }
     }
 
-    /// Nobody waits any more for the members that are at work for a lead. Whether there were any.
+    /// Stops the working members of a lead. Returns whether there were any.
     pub(super) fn stop_members(
         &mut self,
         copilot: &mut Copilot,
@@ -665,7 +663,7 @@ impl Agents {
         !stopped.is_empty()
     }
 
-    /// What the members have written to a lead, as it is told it.
+    /// The messages of the members to a lead, in their form for it.
     pub(super) fn read_by_lead(&mut self, conversation: &ConversationId) -> Vec<String> {
         let mut agent_event = Vec::new();
         for (name, live) in &mut self.teams.live {
@@ -679,7 +677,7 @@ impl Agents {
         agent_event
     }
 
-    /// Tells programs that ask what a member is doing.
+    /// Notifies programs about a member.
     fn show_member(&self, mux: &mut Mux, name: &str, at: usize, state: &str) {
         let Some(live) = self.teams.live.get(name) else { return };
         let lead = live.lead.as_ref().and_then(|it| self.subagents.leads.get(&self.subagents.lead_of(it)?));
@@ -700,7 +698,7 @@ impl Agents {
         mux.tell_editor(Frame::notification("lspool/agentEvent", Some(&event)));
     }
 
-    /// Whether teams agree with the other tables.
+    /// Checks that teams agree with the other tables.
     pub(super) fn check_teams(&self) -> Result<(), String> {
         for (name, live) in &self.teams.live {
             for (at, live_member) in live.live_members.iter().enumerate() {

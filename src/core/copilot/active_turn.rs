@@ -1,5 +1,5 @@
-//! The turn of a conversation that runs: how far it has come, and what it waits for. How it goes on when its process
-//! dies is in [`resume`](super::resume).
+//! The active turn of a conversation: its progress, and its waits. [`resume`](super::resume) continues it after a
+//! crash.
 
 use std::collections::BTreeSet;
 
@@ -9,31 +9,32 @@ use crate::{
     rpc::Frame,
 };
 
-/// The running turn of a conversation, as the editor knows it.
+/// The active turn of a conversation, as the editor has seen it.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveTurn {
-    /// Its id, once it has begun.
+    /// Its id, after its begin.
     pub(crate) turn: Option<TurnId>,
     pub(crate) over: Over,
-    /// Another process had it before.
+    /// Set if another process had it before.
     pub(crate) segment: Option<TurnSegment>,
-    /// The process is asked to continue it; else it is asked from its start.
+    /// Whether the process continues it, instead of starting it again.
     pub(crate) continues: bool,
-    /// The process got the earlier turns before it.
+    /// Whether the process got the earlier turns before it.
     pub(crate) restored: bool,
     pub(crate) suspended: Option<Suspended>,
-    /// Confirmations that the editor has given to the process. If that dies before it acts on one, it still counts.
+    /// Confirmations that the editor has given to the process. They count after a crash, if the process has not used
+    /// them.
     pub(super) confirmed: Vec<(Frame, Frame)>,
     pub(super) waits_for: BTreeSet<SentId>,
     pub(super) dialogues: Vec<Dialogue>,
-    /// How many calls of sub-agents belong to processes that are gone.
+    /// How many calls of sub-agents belong to dead processes.
     pub(super) sub_agents: usize,
 }
 
-/// A turn that waits for something else than a process.
+/// A turn that does not wait for a process.
 #[derive(Debug)]
 pub(crate) struct Suspended {
-    /// The request, which no process is asked meanwhile.
+    /// The request, which no process has meanwhile.
     pub(crate) request: Frame,
     pub(crate) until: Until,
 }
@@ -41,27 +42,27 @@ pub(crate) struct Suspended {
 /// What a suspended turn waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The editor's answers to what a process that is gone has asked.
+    /// The editor's answers to questions of a dead process.
     Answers,
     /// The results of sub-agents or teams.
     Results,
 }
 
-/// What the server has said about the end of a turn.
+/// The server's messages about the end of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Over {
     #[default]
     No,
-    /// It has counted the tokens: the model will not be asked again.
+    /// The token count has come: no request to the model follows.
     Counted,
     Ended,
 }
 
-/// A confirmation that the editor was asked by a process that is gone.
+/// A question to the editor from a dead process.
 #[derive(Debug)]
 pub(super) enum Dialogue {
     Open(SentId),
-    /// What was asked, and the answer, for which nobody has asked yet.
+    /// The question and the answer, before another process has asked.
     Answered(Box<(Frame, Frame)>),
 }
 
@@ -79,17 +80,17 @@ impl Dialogue {
 }
 
 impl ActiveTurn {
-    /// Confirmations that the editor, or the list of what is allowed, has given: what was asked, and the answer.
+    /// Confirmations by the editor or the allow list: the questions and the answers.
     pub(super) fn confirmed(&self) -> &[(Frame, Frame)] {
         &self.confirmed
     }
 
-    /// A call that was confirmed is made.
+    /// Forgets a confirmation whose call has come.
     pub(super) fn forget_confirmed(&mut self, is_made: impl Fn(&Frame) -> bool) {
         self.confirmed.retain(|(asked, _)| !is_made(asked));
     }
 
-    /// Requests to the editor that the turn has kept from a process that is gone.
+    /// The requests to the editor that the turn has kept from a dead process.
     pub(super) fn kept(&self) -> impl Iterator<Item = SentId> {
         self.waits_for.iter().copied().chain(self.dialogues.iter().filter_map(Dialogue::open))
     }

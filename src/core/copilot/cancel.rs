@@ -1,4 +1,4 @@
-//! Cancellation of turns, by request id and by progress token, and the editor's answers to what servers have asked.
+//! Cancels turns, by request id and by progress token, and handles the editor's answers to servers.
 
 use super::{
     Copilot,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Copilot {
-    /// A client does not want a request any more. `frame`: its `$/cancelRequest`, for the process.
+    /// Cancels a request of a client. `frame` is its `$/cancelRequest`, for the process.
     pub(crate) fn cancel(&mut self, mux: &mut Mux, sent: SentId, frame: Option<&Frame>) {
         let Some(pending) = mux.requests().get(sent) else { return };
         let conversation = match &pending.purpose {
@@ -48,7 +48,7 @@ impl Copilot {
         }
     }
 
-    /// Answers a request that no process has seen.
+    /// Answers a queued request with an error.
     fn fail_unsent(&mut self, mux: &mut Mux, sent: SentId) {
         let Some(Pending { purpose: Purpose::Copilot(purpose), .. }) = mux.fail_unsent(sent) else { return };
         match purpose {
@@ -64,7 +64,7 @@ impl Copilot {
         }
     }
 
-    /// Takes a turn out of wherever it waits for its process.
+    /// Removes a turn from the place where it waits for its process.
     pub(super) fn unqueue_turn(
         &mut self,
         mux: &mut Mux,
@@ -77,8 +77,8 @@ impl Copilot {
         self.conversations.take_waiting(conversation, sent);
     }
 
-    /// A request is not wanted any more, and its process has been told. A turn that waits for a tool would wait on: the
-    /// server does not take its question back, so lspool answers it and takes it back at the editor.
+    /// Handles a turn that was cancelled at its process. The server does not withdraw its questions about tools, so
+    /// lspool answers them, and withdraws them at the editor. Otherwise the turn would wait on.
     pub(super) fn note_cancelled(&mut self, mux: &mut Mux, sent: SentId, process: ProcessId) {
         mux.requests_mut().mark(sent, |it| it.cancelled = true);
         let purpose = mux.requests().get(sent).map(|it| &it.purpose);
@@ -115,7 +115,7 @@ impl Copilot {
         }
     }
 
-    /// `window/workDoneProgress/cancel` and `$/progress` of the editor: to whoever the token belongs to.
+    /// Sends `window/workDoneProgress/cancel` and `$/progress` of the editor to the owner of the token.
     pub(crate) fn on_editor_progress(&mut self, mux: &mut Mux, frame: &Frame) {
         if mux.on_editor_progress(frame) {
             return;
@@ -127,7 +127,7 @@ impl Copilot {
             _ => false,
         };
         let turns = if token.is_some() { mux.requests().filter(turn) } else { Vec::new() };
-        // Of two turns with one token the server itself takes the later one.
+        // Of two turns with one token the server takes the later one.
         match turns.last().copied() {
             Some(sent) if cancels => {
                 if let Some(To::Process(process)) = mux.requests().get(sent).map(|it| it.to) {
@@ -139,8 +139,7 @@ impl Copilot {
         }
     }
 
-    /// What a process has asked, or has asked while it was there, is answered: by the editor, or by one of the builtin
-    /// tools.
+    /// Handles the answer of the editor, or of a builtin tool, to a process that may have died.
     pub(crate) fn on_question_answered(
         &mut self,
         mux: &mut Mux,
@@ -174,8 +173,8 @@ impl Copilot {
         }
     }
 
-    /// The answer to `workspace/configuration` as a process gets it: one value per section, without the MCP servers
-    /// that its set has no use for.
+    /// The answer to `workspace/configuration` for a process: one value per section, without the MCP servers that its
+    /// set does not need.
     fn configuration(
         &mut self,
         mux: &mut Mux,
@@ -194,7 +193,7 @@ impl Copilot {
     }
 }
 
-/// The MCP servers that an answer to `workspace/configuration` names, if it is about them.
+/// The MCP servers in an answer to `workspace/configuration`, if it contains any section with them.
 fn answered_mcp_servers(answer: &Frame, sections: &[Option<String>]) -> Option<Vec<String>> {
     let values = answer.result()?;
     let at = sections.iter().position(|it| it.as_deref() == Some("github.copilot"))?;

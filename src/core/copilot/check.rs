@@ -1,4 +1,4 @@
-//! Whether the tables of the Copilot half agree with one another and with the mux. Nothing here changes anything.
+//! Checks that the tables of the Copilot half agree with each other and with the mux. Changes nothing.
 
 use super::Copilot;
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 type Checked = Result<(), String>;
 
 impl Copilot {
-    /// Says which invariant is broken, if one is.
+    /// Finds a broken invariant.
     pub(crate) fn check(&self, mux: &Mux) -> Checked {
         let undecided = count(mux, |it| matches!(it, CopilotPurpose::Tools(_)), |_| true);
         if undecided != self.catalog.undecided {
@@ -44,7 +44,7 @@ impl Copilot {
         let is_own = |it: &_| matches!(it, CopilotPurpose::Project | CopilotPurpose::Narrow);
         let process = backend.process();
         let projecting = count(mux, is_own, |it| it.to == To::Process(process));
-        // One whose answer was lost stays noted: the queue is held until the process is gone.
+        // After a lost answer the number stays: the queue is held until the process is gone.
         if projecting > partition.projecting && backend.accepts() {
             return Err(format!("{name}: {projecting} projections, {} noted", partition.projecting));
         }
@@ -86,7 +86,7 @@ impl Copilot {
         Ok(())
     }
 
-    /// Turns that wait elsewhere than in the queue of their backend.
+    /// Turns that wait outside the queue of their backend.
     pub(crate) fn held_turns(&self) -> impl Iterator<Item = (SentId, BackendId)> {
         let waiting = self.conversations.iter().flat_map(|(_, it)| {
             let suspended = it.active_turn.suspended.as_ref().map(|it| &it.request);
@@ -107,7 +107,7 @@ fn count(mux: &Mux, is_meant: impl Fn(&CopilotPurpose) -> bool, wanted: impl Fn(
     mux.requests().filter(is_it).len()
 }
 
-/// The number of a request that waits.
+/// The number of a waiting request.
 fn request(frame: &Frame) -> Option<SentId> {
     SentId::of(frame).filter(|_| frame.kind() == Kind::Request)
 }

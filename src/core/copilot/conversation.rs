@@ -1,6 +1,6 @@
-//! Conversations: which partition serves each, which turn runs, which turns wait.
+//! Conversations: their partitions, running turns, and waiting turns.
 //!
-//! **At most one turn of a conversation is with the server**: a second one would break the first one's progress.
+//! **At most one turn of a conversation is with the server**: a second one would mix up the progress of the first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -24,51 +24,52 @@ use crate::{
     rpc::{Frame, path, text},
 };
 
-/// How ids of internal conversations begin, which are their tokens as well.
+/// The prefix of the ids of internal conversations, which are also their tokens.
 pub(crate) const INTERNAL: &str = "lspool-inside-";
 
-/// Whether this, as it stands in a message, is the id of an internal conversation, be it of one that is no more.
+/// Whether this raw value is the id of an internal conversation, current or past.
 pub(crate) fn is_internal(raw: &[u8]) -> bool {
     raw.strip_prefix(b"\"").is_some_and(|it| it.starts_with(INTERNAL.as_bytes()))
 }
 
-/// Turns whose partition is remembered, for ratings and the like.
+/// How many turns to keep with their partition, for ratings and the like.
 const TURNS_REMEMBERED: usize = 10_000;
 
-/// Models of which an answer is remembered.
+/// How many models to keep with an answer.
 const MODELS_REMEMBERED: usize = 100;
 
-/// One conversation that a partition serves.
+/// A conversation of a partition.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) backend: BackendId,
-    /// The tools it may use, whichever process serves it.
+    /// Its tools, in any process.
     pub(crate) set: ToolSet,
-    /// The mode that keeps it to them; else its process does.
+    /// The mode that restricts it, if not its process.
     pub(crate) mode: Option<ModeId>,
-    /// What is wanted of how it is kept to them.
+    /// The wanted isolation.
     pub(crate) wish: Wish,
     known_by: Option<ProcessId>,
     pub(crate) history: History,
     active: Option<SentId>,
-    /// How far the running turn has come.
+    /// The active turn.
     pub(crate) active_turn: ActiveTurn,
-    /// Turns that wait for it.
+    /// The turns that wait for it.
     pub(crate) waiting: VecDeque<Frame>,
-    /// The editor wants to be told what its sub-agents do.
+    /// Whether the editor wants events of its sub-agents.
     pub(crate) events: bool,
     pub(crate) watch: Watch,
-    /// Whether it counts as bound. The server's `destroy` takes strings only, so a numeric conversation lives on.
+    /// Whether it counts for its backend. The server's `destroy` takes strings only, so a numeric conversation lives
+    /// on.
     counted: bool,
-    /// A sub-agent's conversation lives in the one that called it.
+    /// The conversation that called this sub-agent.
     pub(crate) parent: Option<ConversationId>,
-    /// The turn that called the sub-agent.
+    /// The turn that called this sub-agent.
     pub(crate) caller: Option<TurnId>,
-    /// The tools that the model called in the running turn, by call id. Kept for restricted partitions only.
+    /// The tools that the model called in the running turn, by call id. Only for restricted partitions.
     pub(crate) called: BTreeMap<String, String>,
 }
 
-/// Who wants to know when anything may have become of a conversation: [`Conversations::take_touched`].
+/// Observers of changes of a conversation: see [`Conversations::take_touched`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
     Nobody,
@@ -76,9 +77,8 @@ pub(crate) enum Watch {
     Lead,
 }
 
-/// **The running turn is that of the last create**: one that was replaced runs on at its process, and nothing that
-/// comes of its request concerns the conversation any more. So whatever is done for a request asks whether it
-/// [runs](Conversation::runs) here.
+/// **The running turn is that of the last create.** A replaced turn still runs at its process, and its messages do
+/// not concern the conversation. So every action for a request checks that it [runs](Conversation::runs) here.
 impl Conversation {
     /// The request of the running turn.
     pub(crate) fn active(&self) -> Option<SentId> {
@@ -90,17 +90,17 @@ impl Conversation {
         self.active == Some(sent)
     }
 
-    /// The process that knows it. Another one is told its history before its next turn.
+    /// The process that knows it. Another one gets its history before its next turn.
     pub(super) fn known_by(&self) -> Option<ProcessId> {
         self.known_by
     }
 
-    /// A turn is asked while none runs.
+    /// Starts a turn while none runs.
     pub(crate) fn ask(&mut self, sent: SentId) {
         self.active = Some(sent);
     }
 
-    /// A turn is asked under another number. Whether it is the running one.
+    /// Changes the number of a turn. Returns whether it is the running one.
     pub(super) fn ask_again(&mut self, sent: SentId, again: SentId) -> bool {
         let runs = self.runs(sent);
         if runs {
@@ -109,7 +109,7 @@ impl Conversation {
         runs
     }
 
-    /// The running turn is over: gives the next one, if one waited.
+    /// Ends the running turn. Returns the next one, if one waits.
     fn advance(&mut self) -> Option<Frame> {
         self.called.clear();
         self.active_turn = ActiveTurn::default();
@@ -118,23 +118,23 @@ impl Conversation {
         next
     }
 
-    /// The next turn waits after all.
+    /// Puts the next turn back.
     pub(crate) fn hold(&mut self, next: Frame) {
         self.active = None;
         self.waiting.push_front(next);
     }
 
-    /// A process is told what was said.
+    /// Notes that a process has got the history.
     pub(super) fn told_to(&mut self, process: ProcessId) {
         self.known_by = Some(process);
     }
 
-    /// The process that knew it does not any more.
+    /// Notes that no process knows it.
     pub(super) fn forgotten(&mut self) {
         self.known_by = None;
     }
 
-    /// Remembers which tool the model called under which call id.
+    /// Notes the tools that the model called, by call id.
     pub(super) fn note_calls(&mut self, report: &Report<'_>) {
         for call in report.rounds().flat_map(Round::calls) {
             if let (Some(id), Some(name)) = (text(call, &["id"]), text(call, &["name"])) {
@@ -144,26 +144,26 @@ impl Conversation {
     }
 }
 
-/// All of them.
+/// All conversations.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
-    /// By hash, for there may be a thousand. In an order that does not depend on it, for what is done for each is
-    /// told in that order.
+    /// By hash, because there may be a thousand. The order does not depend on the hash, because it decides the order
+    /// of messages.
     bound: IndexMap<ConversationId, Conversation, RandomState>,
-    /// Those of sub-agents, by the conversation that called them.
+    /// The conversations of sub-agents, by the calling conversation.
     sub_agents: HashMap<ConversationId, Vec<ConversationId>, RandomState>,
-    /// By backend: those that count.
+    /// The number of counting conversations, by backend.
     served: Usage,
-    /// What turns were answered, by model: apart from its ids, an answer says only what the model is.
+    /// The answers to turns, by model: except for its ids, an answer depends only on the model.
     answers: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Those that are watched, and were changed, or are gone.
+    /// Watched conversations that were changed or removed.
     touched: BTreeSet<ConversationId>,
     turns: HashMap<TurnId, BackendId, RandomState>,
     turns_by_age: VecDeque<TurnId>,
 }
 
 impl Conversations {
-    /// Binds a conversation to a partition; gives back the one it replaces.
+    /// Binds a conversation to a partition; returns the replaced one.
     pub(crate) fn bind(
         &mut self,
         id: ConversationId,
@@ -220,12 +220,12 @@ impl Conversations {
         self.bound.get(id)
     }
 
-    /// All that are bound.
+    /// All bound conversations.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&ConversationId, &Conversation)> {
         self.bound.iter()
     }
 
-    /// What is known elsewhere of a conversation may have changed.
+    /// Notes that another owner's data about a conversation may have changed.
     pub(crate) fn touch(&mut self, id: &ConversationId) {
         self.get_mut(id);
     }
@@ -238,26 +238,26 @@ impl Conversations {
         Some(found)
     }
 
-    /// The conversations that are watched, and may have changed since this was last asked.
+    /// Takes the watched conversations that may have changed.
     pub(crate) fn take_touched(&mut self) -> BTreeSet<ConversationId> {
         std::mem::take(&mut self.touched)
     }
 
-    /// Forgets a conversation and those of its sub-agents; gives the turns that waited in them.
+    /// Forgets a conversation and those of its sub-agents; returns their waiting turns.
     pub(super) fn unbind(&mut self, id: &ConversationId) -> Vec<(BackendId, Frame)> {
         let gone: Vec<_> = self.family(id).iter().filter_map(|it| self.take(it)).collect();
         let waiting = |it: Conversation| it.waiting.into_iter().map(move |frame| (it.backend, frame));
         gone.into_iter().flat_map(waiting).collect()
     }
 
-    /// Forgets the sub-agents that this conversation called.
+    /// Forgets the sub-agents of a conversation.
     pub(super) fn forget_sub_agents(&mut self, id: &ConversationId) {
         for child in self.family(id).iter().skip(1) {
             self.take(child);
         }
     }
 
-    /// Remembers how a turn was answered.
+    /// Notes the answer to a turn.
     pub(crate) fn learn_answer(&mut self, result: &[u8]) {
         let Some(model) = path(result, &["modelInfo", "id"]).map(|it| result[it].to_vec()) else { return };
         if self.answers.len() < MODELS_REMEMBERED || self.answers.contains_key(&model) {
@@ -265,14 +265,15 @@ impl Conversations {
         }
     }
 
-    /// How turns with this model are answered.
+    /// The answer to turns with this model.
     pub(crate) fn answer_of(&self, model: &[u8]) -> Option<&Vec<u8>> {
         self.answers.get(model)
     }
 
-    /// The process of a partition is gone. What was said stays, for the next process; what was not begun, and the
-    /// conversations of sub-agents, are forgotten. The turns of those for which `stays` holds have yet to reach a
-    /// process; what their sub-agents have done is still to be told. Gives the turns that waited in the others.
+    /// Detaches the conversations of a partition whose process is gone. Their histories stay, for the next process.
+    /// Turns that had not begun, and the conversations of sub-agents, are forgotten. Where `stays` holds, the turn
+    /// has not reached a process, and the work of its sub-agents must still be told. Returns the waiting turns of the
+    /// others.
     pub(super) fn detach(&mut self, backend: BackendId, stays: impl Fn(&Conversation) -> bool) -> Vec<Frame> {
         self.turns.retain(|_, it| *it != backend);
         let of_backend = self.bound.iter().filter(|(_, it)| it.backend == backend);
@@ -324,12 +325,12 @@ impl Conversations {
         self.served.has_changed()
     }
 
-    /// Partitions that came to serve a conversation, or serve none any more, since this was last asked.
+    /// The partitions that got their first conversation or lost their last one since the last call.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<BackendId> {
         self.served.take_changed()
     }
 
-    /// It is in use, and served by this partition from now on.
+    /// Moves it to a partition, and counts it.
     pub(super) fn move_to(&mut self, id: &ConversationId, backend: BackendId) {
         self.count_out(id);
         if let Some(it) = self.bound.get_mut(id) {
@@ -339,7 +340,7 @@ impl Conversations {
         }
     }
 
-    /// It is not wanted any more, but lives on: it does not count.
+    /// Stops counting a conversation that lives on.
     pub(super) fn count_out(&mut self, id: &ConversationId) {
         if let Some(it) = self.bound.get_mut(id).filter(|it| it.counted) {
             it.counted = false;
@@ -347,7 +348,7 @@ impl Conversations {
         }
     }
 
-    /// Whether the count is right, and each sub-agent is found by its caller.
+    /// Checks the count, and that each caller has its sub-agents.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.served.check(self.bound.values().filter(|it| it.counted).map(|it| it.backend))?;
         let called = self.bound.iter().filter_map(|(id, it)| Some((it.parent.clone()?, id)));
@@ -359,14 +360,14 @@ impl Conversations {
         if noted == known { Ok(()) } else { Err(format!("callers are {known:?}, noted are {noted:?}")) }
     }
 
-    /// Takes a waiting turn out.
+    /// Takes a waiting turn.
     pub(super) fn take_waiting(&mut self, id: &ConversationId, turn: SentId) -> Option<Frame> {
         let waiting = &mut self.bound.get_mut(id)?.waiting;
         let at = waiting.iter().position(|it| SentId::of(it) == Some(turn))?;
         waiting.remove(at)
     }
 
-    /// The conversation that is answered in the end: that of a sub-agent lives in the one that called it.
+    /// The top conversation: for a sub-agent, the one that called it.
     pub(crate) fn top(&self, id: &ConversationId) -> ConversationId {
         let mut top = id;
         while let Some(parent) = self.bound.get(top).and_then(|it| it.parent.as_ref()) {
@@ -375,7 +376,7 @@ impl Conversations {
         top.clone()
     }
 
-    /// Lets the next turn go; gives it if one waited. What sub-agents have done was told in the one before.
+    /// Starts the next turn; returns it if one waits. The previous turn has told the work of its sub-agents.
     pub(crate) fn advance(&mut self, id: &ConversationId) -> Option<(BackendId, Frame)> {
         self.forget_sub_agents(id);
         let conversation = self.get_mut(id)?;
@@ -383,7 +384,7 @@ impl Conversations {
         Some((conversation.backend, next?))
     }
 
-    /// The conversations of the sub-agents that this conversation called, and itself.
+    /// The conversation with those of its sub-agents.
     pub(crate) fn family(&self, id: &ConversationId) -> Vec<ConversationId> {
         let mut family = vec![id.clone()];
         let mut next = 0;
@@ -395,7 +396,7 @@ impl Conversations {
         family
     }
 
-    /// Remembers which partition made a turn.
+    /// Notes the partition of a turn.
     pub(super) fn learn_turn(&mut self, turn: TurnId, backend: BackendId) {
         if self.turns.insert(turn.clone(), backend).is_none() {
             self.turns_by_age.push_back(turn);
@@ -407,7 +408,7 @@ impl Conversations {
         }
     }
 
-    /// The partition that made a turn.
+    /// The partition of a turn.
     pub(super) fn of_turn(&self, turn: &TurnId) -> Option<BackendId> {
         self.turns.get(turn).copied()
     }

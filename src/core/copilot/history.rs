@@ -1,7 +1,7 @@
-//! What was said in a conversation: kept so that a process that does not know it can be told.
+//! The history of a conversation, for a process that does not know it.
 //!
-//! A turn is a question and the rounds of its answer: text, and tool calls with their results. A turn that several
-//! processes have answered one after the other is one turn here: round and call ids are those that the editor knows.
+//! A turn is a question and the rounds of its answer: text, and tool calls with their results. A turn in several
+//! segments is one turn here, with the round and call ids that the editor knows.
 //!
 //! [`History::transcript`] writes the file that a Copilot server reads when a conversation is created with
 //! `restoreToTurnId`: the one way in that keeps tool calls in the model's history.
@@ -23,24 +23,24 @@ use crate::{
     util::json,
 };
 
-/// One conversation.
+/// A conversation.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Parameters of its `conversation/create`, as the server got them.
+    /// The parameters of its `conversation/create`, as the server got them.
     pub(crate) create: Bytes,
     turns: Vec<RecordedTurn>,
-    /// How many of the turns came with the create.
+    /// How many of the turns were in the create.
     brought: usize,
 }
 
-/// A question and what came of it.
+/// A question with its answer.
 #[derive(Debug)]
 pub(crate) struct RecordedTurn {
     id: TurnId,
-    /// A string, or an array of content parts, as asked.
+    /// A string, or an array of content parts, as sent.
     request: Bytes,
     rounds: Vec<Kept<RecordedRound>>,
-    /// What was asked in the middle of it: after which round, and the message.
+    /// Messages in the middle of the turn, each with the round before it.
     follow_ups: Vec<(u64, Value)>,
 }
 
@@ -49,7 +49,7 @@ struct RecordedRound {
     id: u64,
     text: String,
     thinking: Option<Thinking>,
-    /// The reasoning is over: its process is gone.
+    /// Whether the reasoning was cut off, because its process is gone.
     is_cut: bool,
     calls: Vec<RecordedCall>,
 }
@@ -66,22 +66,22 @@ struct Thinking {
 pub(crate) struct RecordedCall {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// The name is that which the model knows, as far as it is known.
+    /// Whether the name is the one that the model knows.
     is_named: bool,
     pub(crate) tool: ToolKind,
     pub(crate) status: Status,
     input: Box<RawValue>,
     pub(crate) result: String,
-    /// As last reported, as long as the editor takes it for running.
+    /// The last report, as long as the editor sees it as running.
     pub(crate) open: Option<Box<RawValue>>,
     /// Files that the client has edited for it.
     edited: Vec<String>,
 }
 
-/// What the server tells the model of a call that nobody carried out.
+/// The server's text to the model for a skipped call.
 const SKIPPED: &str = "The user chose to skip the tool call, they want to proceed without running it";
 
-/// Who runs a tool.
+/// The runner of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ToolKind {
@@ -100,7 +100,7 @@ pub(crate) enum Status {
     Completed,
     Error,
     Cancelled,
-    /// Its process is gone, and nothing came of it.
+    /// Its process is gone, without a result.
     #[serde(skip)]
     Dropped,
     #[serde(other)]
@@ -108,7 +108,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// As a report has it.
+    /// The word in a report.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Status::Completed => "completed",
@@ -138,8 +138,7 @@ struct Part {
 }
 
 impl History {
-    /// A conversation that begins with this `conversation/create`. Earlier turns that the editor brings along are
-    /// part of its history.
+    /// A conversation that begins with this `conversation/create`, whose earlier turns are part of the history.
     pub(crate) fn new(create: &[u8]) -> History {
         let mut it = History { create: Bytes::copy_from_slice(create), ..History::default() };
         let Some(turns) = member(create, "turns").map(|range| &create[range]) else { return it };
@@ -161,39 +160,39 @@ impl History {
         self.turns.len() > self.brought
     }
 
-    /// A process begins a turn with this question.
+    /// Adds a turn with this question.
     pub(crate) fn begin(&mut self, id: TurnId, request: &[u8]) {
         if self.turn(&id).is_none() {
             self.turns.push(RecordedTurn::new(id, request));
         }
     }
 
-    /// The turn of this id.
+    /// The turn with this id.
     pub(crate) fn turn(&mut self, id: &TurnId) -> Option<&mut RecordedTurn> {
         self.turns.iter_mut().rev().find(|it| it.id == *id)
     }
 
-    /// `conversation/turnDelete`, or a turn that is asked again from its start.
+    /// Deletes a turn, for `conversation/turnDelete` or before a turn starts again.
     pub(crate) fn delete(&mut self, id: &TurnId) {
         self.turns.retain(|it| it.id != *id);
     }
 
-    /// `conversation/compress`: what was said is this summary now, but for the turn that runs.
+    /// Replaces the history by a summary, for `conversation/compress`. The running turn stays.
     pub(crate) fn compress(&mut self, summary: &[u8], running: Option<&TurnId>) {
         self.turns.retain(|it| Some(&it.id) == running);
-        // As the model sees it: a question that nobody has answered.
+        // For the model it is a question without an answer.
         self.turns.insert(0, RecordedTurn::new(TurnId::text("summary"), summary));
         self.brought = 0;
     }
 
-    /// Whether the file of this conversation can be found again by its id: the id becomes a path.
+    /// Whether the id of this conversation can be a file name.
     pub(super) fn is_file_name(conversation: &ConversationId) -> bool {
         let Some(text) = conversation.as_text() else { return false };
         let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '_' | '-');
         (1..=200).contains(&text.len()) && text.chars().all(plain) && text != "." && text != ".."
     }
 
-    /// The id of the last turn, as the file has it.
+    /// The id of the last turn in the file.
     pub(crate) fn last(&self) -> Option<String> {
         self.turns.last().map(RecordedTurn::text_id)
     }
@@ -213,7 +212,7 @@ impl RecordedTurn {
         self.id.as_text().map_or_else(|| self.id.to_string(), std::borrow::Cow::into_owned)
     }
 
-    /// Takes in a report; whether it told of calls. This is done for each few words of an answer.
+    /// Adds a report; returns whether it has calls. Runs for each few words of an answer.
     pub(crate) fn report(&mut self, report: &Report<'_>) -> bool {
         let (mut told_of_calls, mut first) = (false, None);
         if let Some(reply) = report.reply {
@@ -239,8 +238,7 @@ impl RecordedTurn {
         told_of_calls
     }
 
-    /// Takes in the client's answer to a call whose completion has not been reported. `file`: the one
-    /// that it was asked to edit.
+    /// Adds the client's answer to a call without a reported completion. `file` is the file of an edit.
     pub(crate) fn answered(&mut self, call: &str, answer: Answer<'_>, file: Option<&str>) {
         let Some(call) = self.call(call) else { return };
         let (status, text) = answer.read();
@@ -254,24 +252,24 @@ impl RecordedTurn {
         };
     }
 
-    /// Adds words, a raw string, to the text of a round.
+    /// Adds a raw string to the text of a round.
     pub(crate) fn say(&mut self, round: u64, reply: &[u8]) {
         self.round(round).say(reply);
     }
 
-    /// The call of this id.
+    /// The call with this id.
     pub(crate) fn call(&mut self, id: &str) -> Option<&mut RecordedCall> {
         let has = |it: &Kept<RecordedRound>| it.calls.iter().any(|it| it.id == id);
-        // Of the others, nothing changes.
+        // Nothing changes in the others.
         let round = self.rounds.iter().position(has)?;
         self.rounds[round].calls.iter_mut().find(|it| it.id == id)
     }
 
-    /// Gives calls of MCP servers the names that the model knows them by: reports have those that the servers use.
+    /// Gives calls of MCP servers the names that the model knows. Reports have the names of the servers.
     pub(crate) fn name_mcp_calls(&mut self, name_for_model: impl Fn(&str) -> Option<String>) {
         for round in &mut self.rounds {
             let is_bare = |it: &RecordedCall| it.tool == ToolKind::Mcp && !it.is_named;
-            // Of the others, nothing changes.
+            // Nothing changes in the others.
             if round.calls.iter().any(is_bare) {
                 for call in round.calls.iter_mut().filter(|it| is_bare(it)) {
                     call.is_named = true;
@@ -281,7 +279,7 @@ impl RecordedTurn {
         }
     }
 
-    /// All its calls, each with the round it belongs to.
+    /// All its calls with their rounds.
     pub(crate) fn calls(&mut self) -> impl Iterator<Item = (u64, &mut RecordedCall)> {
         self.rounds.iter_mut().flat_map(|round| {
             let id = round.id;
@@ -289,25 +287,25 @@ impl RecordedTurn {
         })
     }
 
-    /// Notes a call that no report has told of yet.
+    /// Adds a call without a report.
     pub(crate) fn called(&mut self, round: u64, report: &[u8]) {
         if let Ok(report) = json::read(report) {
             self.round(round).call(report);
         }
     }
 
-    /// Notes that more is asked in the middle of the turn, after all that was said.
+    /// Adds a message in the middle of the turn, after all so far.
     pub(super) fn follow_up(&mut self, message: Value) {
         let last = self.last_round();
         self.follow_ups.push((last, message));
     }
 
-    /// Whether nothing that counts has come of what was asked last in the middle of it.
+    /// Whether the last message in the middle of the turn has no answer that counts.
     pub(super) fn awaits_answer(&mut self) -> bool {
         self.awaits_answer_after().is_some()
     }
 
-    /// The same; gives the round after which it was asked.
+    /// The round before that message.
     fn awaits_answer_after(&mut self) -> Option<u64> {
         let after = self.follow_ups.last()?.0;
         let counts =
@@ -325,8 +323,8 @@ impl RecordedTurn {
         self.rounds.iter().flat_map(|it| &it.calls).map(|it| it.id.clone()).collect()
     }
 
-    /// Its process is gone, and another one goes on with it. Gives what is to be added to the round ids of that one:
-    /// a text that was cut off goes on in its own round.
+    /// Ends the segment of a dead process. Returns the offset for the round ids of the next one: a cut-off text
+    /// continues in its own round.
     pub(crate) fn cut(&mut self) -> u64 {
         if let Some(after) = self.awaits_answer_after() {
             return after;
@@ -403,12 +401,12 @@ impl RecordedCall {
         }
     }
 
-    /// Whether the server does the work of an editing tool, and asks the client for the file.
+    /// Whether the server computes the edit, and the client writes the file.
     fn is_edit(&self) -> bool {
         self.tool == ToolKind::Shared && is_edit_tool(&self.name)
     }
 
-    /// What the server says to the model of an edit that the client has made, as far as that is known.
+    /// The server's text to the model for an edit that the client has made, as far as it is known.
     fn edit_result(&self, file: &str) -> String {
         let last = self.edited.last().map_or("", String::as_str);
         let language = language(last);
@@ -428,7 +426,7 @@ impl RecordedCall {
     }
 }
 
-/// The language of a file, as the server names it for the model.
+/// The server's name for the language of a file.
 fn language(file: &str) -> &str {
     const LANGUAGES: &[(&str, &str)] = &[
         ("bash", "shellscript"),
@@ -486,7 +484,7 @@ fn language(file: &str) -> &str {
     LANGUAGES.iter().find(|(it, _)| *it == extension).map_or("UNKNOWN", |(_, language)| language)
 }
 
-/// What the client has answered to a call: a result, or an error.
+/// The client's answer to a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer<'a> {
     Result(&'a [u8]),
@@ -511,7 +509,7 @@ impl Answer<'_> {
     }
 }
 
-/// The items of a result, as the server shows them to the model.
+/// The items of a result, in the server's form for the model.
 fn joined(parts: Vec<Part>) -> String {
     let text = |it: Part| match it.value {
         Some(Value::String(text)) => text,
@@ -580,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_results_are_said_to_be_empty() {
+    fn empty_results_are_restored_as_empty() {
         for (result, expected) in [
             (json!([]), "(empty)"),
             (json!([{"type": "text", "value": ""}]), "(empty)"),

@@ -1,7 +1,8 @@
-//! What `Proxy` asks the Copilot half, in the order of a message's life. With a plain language server none of it runs.
+//! The interface of the Copilot half for `Proxy`, in the order of a message's life. With a plain language server none
+//! of it runs.
 //!
-//! A client speaks; a process is told; a server asks, notifies and answers; a process starts, is ready and is gone;
-//! an event is done with; time passes.
+//! Messages of clients; writes to processes; requests, notifications and answers of servers; start, readiness and end
+//! of a process; the end of an event; time.
 
 use std::{
     collections::BTreeSet,
@@ -39,41 +40,41 @@ use crate::{
     util::redact::redact,
 };
 
-/// How long a Copilot server may be degraded.
+/// The default of `hang_timeout` for a Copilot server.
 pub(super) const HANG_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Requests that are answered with the MCP servers there are, and their tools.
+/// Requests whose answers list the MCP servers and their tools.
 const MCP_LISTS: [&str; 2] = ["mcp/getTools", "mcp/updateToolsStatus"];
 
-/// What of a configuration has changed, and concerns a process that runs.
+/// The parts of a configuration that matter to a running process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reloaded {
     BuiltinTools,
     Agents,
 }
 
-/// What becomes of a server's request.
+/// The next step for a server's request.
 #[derive(Debug)]
 pub(crate) enum FromServer {
     Handled,
-    /// It is none of the Copilot half's.
+    /// It does not concern the Copilot half.
     Pass,
-    /// A call of a tool, which the caller may make.
+    /// A permitted call of a tool.
     Call(ToolCall),
 }
 
-/// A call of a tool, or a confirmation of one, by a conversation that may make it.
+/// A permitted call of a tool, or its confirmation.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
     pub(crate) process: ProcessId,
-    /// The id under which the server has asked.
+    /// The server's id of the request.
     pub(crate) wire: RequestId,
     pub(crate) conversation: Option<ConversationId>,
     pub(crate) frame: Frame,
     pub(crate) kind: ToolQuestion,
 }
 
-// A client speaks.
+// Messages of clients.
 impl Copilot {
     /// Whether a message of the editor's is for the Copilot server alone. All are, if there is no other server.
     pub(crate) fn is_meant(&self, mux: &Mux, frame: &Frame) -> bool {
@@ -133,7 +134,7 @@ impl Copilot {
         None
     }
 
-    /// A notification of the editor's.
+    /// Handles a notification of the editor.
     pub(crate) fn on_client_notification(&mut self, mux: &mut Mux, keep: Option<Keep>, frame: &Frame) {
         match keep {
             Some(keep) => self.tell_everyone(mux, keep, None, frame),
@@ -144,7 +145,7 @@ impl Copilot {
         }
     }
 
-    /// The primary has been told that the editor is initialized.
+    /// Notes that the primary has got `initialized`.
     pub(crate) fn on_client_initialized(&mut self, mux: &mut Mux) {
         self.register_builtin_tools(mux);
         if let Some(folder) = &self.session.kept_transcripts {
@@ -162,18 +163,18 @@ impl Copilot {
         }
     }
 
-    /// The partition of the conversation that the parameters name, else the primary.
+    /// The partition of the conversation in the parameters, or the primary.
     fn by_conversation(&self, mux: &Mux, frame: &Frame) -> BackendId {
         let conversation = field(frame, "conversationId").and_then(|it| self.conversations.get(&it));
         self.served(mux, conversation.map_or(self.primary, |it| it.backend))
     }
 
-    /// A partition that is gone leaves its questions to the primary, which knows what to say of unknown ids.
+    /// Questions to a partition without a process go to the primary, which answers for unknown ids.
     pub(super) fn served(&self, mux: &Mux, backend: BackendId) -> BackendId {
         if mux.backend(backend).is_some_and(Backend::accepts) { backend } else { self.primary }
     }
 
-    /// What belongs to every process goes to all that are running and is remembered for those to come.
+    /// Sends a message for every process to all running ones, and keeps it for later ones.
     fn tell_everyone(&mut self, mux: &mut Mux, keep: Keep, owner: Option<Owner>, frame: &Frame) {
         match (frame.method(), frame.params()) {
             (Some("github/didChangeAuth"), Some(params)) => self.session.sign_in(params),
@@ -191,12 +192,12 @@ impl Copilot {
         if partitions.is_empty() {
             return;
         }
-        // One that does not read holds up no other, and must not keep alive what they have had long since.
+        // Copied, so that a slow process does not keep a shared buffer alive.
         let frame = frame.unshared();
         for id in partitions {
             let Some(set) = self.partitions.set(id) else { continue };
             let frame = for_set(&frame, set);
-            // What waits in the queue itself must not be waited for.
+            // A queued message must not be waited for.
             let at_once = mux.backend(id).is_some_and(|it| it.queued().is_empty() && it.is_open());
             match frame.kind() {
                 Kind::Request => drop(mux.send_to_backend(id, Owner::Proxy, Purpose::Plain, &frame)),
@@ -206,7 +207,7 @@ impl Copilot {
                 self.await_mcp(mux, id, servers);
             }
             if frame.method() == Some("github/didChangeAuth") {
-                // Behind the sign-in, which may wait in the queue.
+                // After the sign-in, which may be in the queue.
                 let check = Frame::request(RawId::from(0), CHECK_STATUS.0, Some(CHECK_STATUS.1));
                 mux.send_to_backend(id, Owner::Proxy, Purpose::Plain, &check);
                 self.await_mcp_again(mux, id);
@@ -214,13 +215,13 @@ impl Copilot {
         }
     }
 
-    /// All but the primary that must be told what concerns everyone.
+    /// The partitions that must get messages for every process.
     pub(super) fn partitions_with_session(&self, mux: &Mux) -> Vec<BackendId> {
         let told = |it: &&Backend| it.id != self.primary && it.has_session();
         self.backends(mux).filter(told).map(|it| it.id).collect()
     }
 
-    /// A process that looks at its sign-in again finds what another one has stored, or taken away.
+    /// Makes the other processes check the sign-in, which one process has stored or removed.
     fn check_status_elsewhere(&mut self, mux: &mut Mux) {
         for id in self.partitions_with_session(mux) {
             self.await_mcp_again(mux, id);
@@ -229,23 +230,23 @@ impl Copilot {
     }
 }
 
-// A process is told.
+// Writes to processes.
 impl Copilot {
-    /// Passes on what has waited, as far as the process can take it.
+    /// Sends the queue, as far as the process can take it.
     pub(crate) fn flush(&mut self, mux: &mut Mux, id: BackendId) {
         for (process, frame) in mux.take_queue(id) {
             self.deliver(mux, process, frame);
         }
     }
 
-    /// Passes an accepted message, which may be a turn, on as soon as the process can take it.
+    /// Sends an accepted message, which may be a turn, as soon as the process can take it.
     pub(crate) fn release(&mut self, mux: &mut Mux, id: BackendId, frame: Frame) {
         if let Some((process, frame)) = mux.pass_queue(id, frame) {
             self.deliver(mux, process, frame);
         }
     }
 
-    /// Takes up what will not be answered: a change of the catalog is decided by that.
+    /// Handles requests that get no answer: this decides about a change of the catalog.
     pub(super) fn settle_dropped(&mut self, mux: &mut Mux) {
         loop {
             let dropped = mux.take_dropped();
@@ -261,7 +262,7 @@ impl Copilot {
     }
 }
 
-// A server asks, notifies, answers.
+// Requests, notifications and answers of servers.
 impl Copilot {
     /// A request of a server.
     pub(crate) fn on_server_request(
@@ -277,7 +278,7 @@ impl Copilot {
         }
     }
 
-    /// A notification of a server. Gives what of it the editor hears.
+    /// Handles a notification of a server. Returns the part for the editor.
     pub(crate) fn on_server_notification(
         &mut self,
         mux: &mut Mux,
@@ -299,21 +300,21 @@ impl Copilot {
         is_heard.then(|| told.unwrap_or(frame))
     }
 
-    /// One voice: what every process says of itself is heard from the primary alone.
+    /// Whether the editor gets a notification: only the primary's messages about a process pass.
     fn is_heard(&self, mux: &mut Mux, process: ProcessId, method: &str, frame: &Frame) -> bool {
         let Some(backend) = mux.backend(process.backend) else { return false };
-        // A restarted process first says that it is not signed in.
+        // A restarted process first reports that it is not signed in.
         let restored = backend.is_ready() || process.generation.0 == 1;
         if is_about_process(method) && (process.backend != self.primary || !restored) {
             let said = String::from_utf8_lossy(frame.params().unwrap_or_default());
             let said = redact(&said);
-            debug!(backend = backend.name, method, %said, "not passed on");
+            debug!(backend = backend.name, method, %said, "dropped: about one process only");
             return false;
         }
         method != "window/showMessage" || mux.is_new_message(process, frame)
     }
 
-    /// Passes an answer of a server on to the client that has asked.
+    /// Forwards an answer of a server to the client.
     pub(crate) fn on_answer(&mut self, mux: &mut Mux, process: ProcessId, pending: &Pending, answer: &Frame) {
         match Self::subject(pending) {
             Some(conversation) => self.end_before(mux, process, pending, conversation, answer),
@@ -337,7 +338,7 @@ impl Copilot {
         }
     }
 
-    /// A server has answered what the Copilot half has asked, or passed on.
+    /// Handles a server's answer to a request of the Copilot half.
     pub(crate) fn on_answered(
         &mut self,
         mux: &mut Mux,
@@ -358,7 +359,7 @@ impl Copilot {
                 }
             }
             CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, ask, Some(answer)),
-            // It has been told to end, and is told nothing more.
+            // It is being ended, and gets no further messages.
             CopilotPurpose::Project | CopilotPurpose::Narrow
                 if !mux.backend(process.backend).is_some_and(Backend::goes_on) => {}
             CopilotPurpose::Project => self.on_projected(mux, process, answer),
@@ -371,7 +372,7 @@ impl Copilot {
         }
     }
 
-    /// A request failed although its process lives on.
+    /// Handles a request that failed although its process lives.
     pub(crate) fn on_lost_answer(
         &mut self,
         mux: &mut Mux,
@@ -383,14 +384,14 @@ impl Copilot {
         match purpose {
             CopilotPurpose::Tools(_) => self.tool_change_decided(mux),
             CopilotPurpose::Turn { conversation, .. } => self.end_turn(mux, conversation, sent),
-            // Without these a process cannot be used.
+            // Without these a process is useless.
             CopilotPurpose::Project | CopilotPurpose::Narrow => mux.terminate(process, None),
             CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, *ask, None),
             CopilotPurpose::SignIn | CopilotPurpose::ToolCall { .. } => {}
         }
     }
 
-    /// The conversation that progress under the token of a request is about.
+    /// The conversation of the progress under the token of a request.
     pub(crate) fn subject(pending: &Pending) -> Option<&ConversationId> {
         match &pending.purpose {
             Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => Some(conversation),
@@ -399,16 +400,16 @@ impl Copilot {
     }
 }
 
-// A process starts, is ready, is gone.
+// Start, readiness and end of a process.
 impl Copilot {
-    /// The parameters with which a process is asked to initialize.
+    /// The parameters of `initialize` for a process.
     pub(crate) fn initialize_params(&self, mux: &Mux, id: BackendId) -> Vec<u8> {
         let params = self.generic_session(mux).initialize_now();
         let Some(partition) = self.partitions.get(id) else { return params.to_vec() };
         initialize_for(&params, partition.spare.unwrap_or_else(|| SpareKind::of(&partition.set, &params)))
     }
 
-    /// Tells a process everything that the one before it, or the primary, was told.
+    /// Replays the session for a process.
     pub(crate) fn replay_session(&mut self, mux: &mut Mux, process: ProcessId) {
         let id = process.backend;
         let Some(set) = self.partitions.set(id).cloned() else { return };
@@ -421,7 +422,7 @@ impl Copilot {
             }
             mux.replay(process, frame);
         }
-        // A process that pulls its settings hears of its MCP servers only then, and its first turn may be here already.
+        // A process that pulls its settings learns its MCP servers only then, and its first turn may already wait.
         let mut servers = self.session.mcp_servers(mux.session(self.server));
         servers.retain(|it| set.wants_mcp_server(it));
         if !servers.is_empty() {
@@ -432,14 +433,14 @@ impl Copilot {
         }
     }
 
-    /// A process is ready.
+    /// Handles a ready process.
     pub(crate) fn on_ready(&mut self, id: BackendId) {
         self.touch_partition(id);
     }
 
-    /// A process is gone: decides about the turns that it was asked. What it had not begun, or what shall go on, waits
-    /// for the next process, if there can be one. `followed_up`: conversations whose turn is to be told results. Gives
-    /// those of them that wait for that, and what waits for a process.
+    /// Handles the end of a process: decides about its turns. Turns that had not begun, or continue, wait for the
+    /// next process, if there can be one. `followed_up`: conversations whose turn waits for results. Returns those of
+    /// them that wait, and the demand for a process.
     pub(crate) fn on_gone(
         &mut self,
         mux: &mut Mux,
@@ -457,8 +458,8 @@ impl Copilot {
         (suspended, waiting)
     }
 
-    /// It is decided whether another process follows. What was said stays, for that one. Gives what is still wanted.
-    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, next: Successor) -> StillWanted {
+    /// Handles the decision about the next process. Histories stay for it. Returns what is still wanted.
+    pub(crate) fn on_successor_decided(&mut self, mux: &Mux, id: BackendId, next: Successor) -> StillWanted {
         let subjects = self.kept_by(mux, id);
         let is_to_come = |active: Option<SentId>| {
             active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Queue(id))
@@ -469,7 +470,7 @@ impl Copilot {
         StillWanted { subjects, cut_off }
     }
 
-    /// A process is gone, and all that follows from it is done.
+    /// Handles the end of a process after all other owners.
     pub(crate) fn after_gone(&mut self, mux: &mut Mux, after: &Aftermath) {
         self.settle_dropped(mux);
         mux.report_gone(after);
@@ -478,7 +479,7 @@ impl Copilot {
         mux.on_shutdown_progress();
     }
 
-    /// Requests are asked again, under other numbers.
+    /// Notes new numbers of requests.
     pub(super) fn note_asked_again(&mut self, mux: &Mux, again: &[(SentId, SentId)]) {
         for (before, sent) in again {
             let purpose = mux.requests().get(*sent).map(|it| &it.purpose);
@@ -491,10 +492,9 @@ impl Copilot {
     }
 }
 
-// An event is done with; time passes.
+// The end of an event, and time.
 impl Copilot {
-    /// What follows from all that an event has changed. This is done for each message, so it must not look through all
-    /// there is.
+    /// Handles the consequences of an event. Runs for each message, so it must not search whole tables.
     pub(crate) fn settle(&mut self, mux: &mut Mux) {
         self.settle_dropped(mux);
         self.evict_leaving(mux);
@@ -502,7 +502,7 @@ impl Copilot {
         self.keep_spares(mux);
     }
 
-    /// The event is over.
+    /// Ends the event.
     pub(crate) fn end(&mut self, mux: &Mux) {
         self.settle_partitions(mux);
     }

@@ -1,19 +1,19 @@
-//! Many tool sets in one process: conversations that are kept to their tools by a custom chat mode in the primary.
+//! Many tool sets in one process: custom chat modes in the primary restrict conversations.
 //!
 //! A mode is a file that lspool writes ([`Effect::KeepMode`](crate::core::event::Effect::KeepMode)) and registers. A
-//! server that does not find it, or cannot read it, gives a turn *every* tool and says nothing. So:
+//! server that does not find or cannot read it gives a turn *every* tool, without a report. So:
 //!
-//! - **Which conversations may use one is decided per request** ([`Copilot::mode_for`]): those for which it is as good
-//!   as a process. All others have a process.
-//! - **No turn starts before its mode is verified** ([`verification`]): the shell has found the file as it is to be,
-//!   and the server has named exactly this mode with exactly these tools since anything may have changed. What cannot
-//!   be shown to hold sends the turn to a process.
-//! - What is called outside the set is refused all the same, as in any partition.
+//! - **Each request decides whether a mode is as safe as a process** ([`Copilot::mode_for`]). If not, the
+//!   conversation gets a process.
+//! - **No turn starts before its mode is verified** ([`verification`]): the shell has found the file correct, and
+//!   since the last possible change the server has listed exactly this mode with exactly these tools. Otherwise the
+//!   turn moves to a process.
+//! - lspool also refuses calls outside the set, as in any partition.
 //!
 //! ```text
-//! Unverified ─kept→ (registered, asked for) ─listed as it is to be→ Verified ─anything changes→ Unverified
-//!     └──────────────────────┴── else → Invalid ─the server, or what it is told, changes→ Unverified
-//! any ─a turn in it has called what it should not have→ Quarantined ─another process→ Unverified
+//! Unverified ─kept→ (registered, asked for) ─listed correctly→ Verified ─anything changes→ Unverified
+//!     └──────────────────────┴── else → Invalid ─the server, or its state, changes→ Unverified
+//! any ─a turn in it calls a tool outside the set→ Quarantined ─another process→ Unverified
 //! ```
 
 mod hidden;
@@ -51,15 +51,14 @@ use crate::{
 };
 pub(crate) use verification::does_not_exist;
 
-/// How many modes there may be: each is a file that the server reads for each turn. One more takes the file of the mode
-/// that nobody has used for the longest time.
+/// The limit of modes, because the server reads each file for each turn. Beyond it, the least recently used mode
+/// gives up its file.
 const MOST: usize = 256;
 
-/// How many ids lspool remembers of conversations that it has forgotten and the primary may know. A server keeps a
-/// hundred.
+/// How many ids of forgotten conversations to keep that the primary may know. A server keeps a hundred.
 const REMEMBERED: usize = 1000;
 
-/// Where a conversation is served.
+/// The place of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) backend: BackendId,
@@ -67,37 +66,37 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// What keeps its next turn to its tools.
+    /// The restriction of its next turn.
     pub(crate) fn restriction(self) -> Restriction {
         self.mode.map_or(Restriction::Process, Restriction::Mode)
     }
 }
 
-/// What one mode is made of.
+/// The identity of a mode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     set: ToolSet,
-    /// The editor's own mode that it is made from.
+    /// The editor's mode that it is derived from.
     of: Option<String>,
 }
 
 #[derive(Debug)]
 struct Mode {
     key: Key,
-    /// Of its file.
+    /// The name of its file.
     name: String,
-    /// As they were last written, or are to be.
+    /// The tools that its file has or will have.
     tools: Vec<String>,
-    /// The number under which its file was last asked for, and whether the answer has come.
+    /// The number of the last request for its file, and whether the answer has come.
     asked: u64,
     is_kept: bool,
-    /// As the server knows it.
+    /// The server's id for it.
     uri: String,
     title: String,
     /// The tools in the file.
     written: Vec<String>,
     state: Verification,
-    /// When it was last wanted, in the order of [`Modes::wishes`].
+    /// The time of its last use, in the order of [`Modes::wishes`].
     wanted: u64,
 }
 
@@ -106,19 +105,19 @@ enum Verification {
     Unverified,
     Verified(ProcessId),
     Invalid(String),
-    /// It was verified, and a turn escaped it: nothing that this process says of it counts.
+    /// A turn has called a tool outside the set of this mode, so the word of this process does not count.
     Quarantined(String),
 }
 
 impl Mode {
-    /// Something has changed: the mode has to be verified again.
+    /// Marks the mode for another verification.
     fn unverify(&mut self) {
         if !matches!(self.state, Verification::Quarantined(_)) {
             self.state = Verification::Unverified;
         }
     }
 
-    /// Why it cannot be used, if that is known.
+    /// Why it cannot be used, if known.
     fn why_not(&self) -> Option<&String> {
         match &self.state {
             Verification::Invalid(why) | Verification::Quarantined(why) => Some(why),
@@ -127,39 +126,39 @@ impl Mode {
     }
 }
 
-/// All of them, and what is known of the primary that they depend on.
+/// All modes, and the state of the primary that they depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Modes {
     all: BTreeMap<ModeId, Mode>,
     last: u32,
-    /// How often one was wanted.
+    /// The number of uses so far.
     wishes: u64,
-    /// Of what the shell is asked.
+    /// The last number of a request to the shell.
     numbers: u64,
-    /// The names of what the primary offers, as it last said.
+    /// The names of the tools that the primary offers, as it last said.
     offered: Option<BTreeSet<String>>,
-    /// It is being asked.
+    /// Whether the primary is being asked.
     is_listing: bool,
-    /// Its MCP servers with their tools, and which of these are switched on.
+    /// Its MCP servers with their tools, and whether each is enabled.
     mcp: BTreeMap<String, BTreeMap<String, bool>>,
-    /// Where the files are, as the server is told.
+    /// The folder of the files, as a URI for the server.
     folder: Option<String>,
     registering: Registering,
-    /// Turns that must go to a process.
+    /// Turns that must move to a process.
     leaving: Vec<SentId>,
-    /// Ids of conversations that the primary may know, and that lspool has forgotten.
+    /// Ids of forgotten conversations that the primary may know.
     tombstones: VecDeque<ConversationId>,
-    /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more
-    /// in use, no more than [`MOST`].
+    /// Why conversations with these sets are not in a mode, although one was wanted. At most [`MOST`] for unused
+    /// sets.
     reasons: BTreeMap<ToolSet, String>,
 }
 
-/// Registrations that a process has not answered.
+/// Open registrations of a process.
 #[derive(Debug, Default)]
 struct Registering {
     of: Option<ProcessId>,
     n: usize,
-    /// So many notifications of a change are about them.
+    /// The number of expected change notifications.
     changes: usize,
 }
 
@@ -168,17 +167,17 @@ impl Modes {
         self.all.get(&id)
     }
 
-    /// The set that a mode keeps turns to.
+    /// The tool set of a mode.
     pub(crate) fn set(&self, id: ModeId) -> Option<&ToolSet> {
         self.get(id).map(|it| &it.key.set)
     }
 
-    /// Whether turns can be sent in this mode to this process.
+    /// Whether this process can take turns in this mode.
     pub(super) fn is_verified(&self, id: ModeId, process: ProcessId) -> bool {
         self.get(id).is_some_and(|it| it.state == Verification::Verified(process))
     }
 
-    /// The names of what the primary offers, if it has said so.
+    /// The names of the tools that the primary offers, if known.
     pub(crate) fn offered(&self) -> Option<&BTreeSet<String>> {
         self.offered.as_ref()
     }
@@ -188,41 +187,41 @@ impl Modes {
         self.mcp.get(server)
     }
 
-    /// The primary has switched an MCP tool without listing it again.
+    /// Notes that the primary has switched an MCP tool without listing it.
     pub(super) fn switch_mcp_tool(&mut self, server: &str, tool: &str, is_on: bool) {
         if let Some(status) = self.mcp.get_mut(server).and_then(|it| it.get_mut(tool)) {
             *status = is_on;
         }
     }
 
-    /// The MCP servers that have a tool of this name, as the primary last said.
+    /// The MCP servers with a tool of this name, as the primary last said.
     pub(super) fn mcp_servers_with(&self, tool: &str) -> impl Iterator<Item = &String> {
         self.mcp.iter().filter(move |(_, tools)| tools.contains_key(tool)).map(|(server, _)| server)
     }
 
-    /// The name that the model has for the tool of an MCP server, if only one server has a tool of this name.
+    /// The model's name for the tool of an MCP server, if only one server has a tool of this name.
     pub(super) fn mcp_name(&self, tool: &str) -> Option<String> {
         let mut servers = self.mcp_servers_with(tool);
         let server = servers.next()?;
         servers.next().is_none().then(|| mcp_model_name(server, tool))
     }
 
-    /// Something has changed: every mode has to be verified again.
+    /// Marks every mode for another verification.
     fn unverify(&mut self) {
         self.all.values_mut().for_each(Mode::unverify);
     }
 
-    /// A process of the primary begins: what was found out with another one does not count.
+    /// Resets the state for a new process of the primary.
     pub(crate) fn begin(&mut self) {
         self.all.values_mut().for_each(|it| it.state = Verification::Unverified);
     }
 
-    /// Why conversations with this set are not served by a mode, if that was wanted.
+    /// Why conversations with this set are not in a mode, although one was wanted.
     pub(crate) fn reason(&self, set: &ToolSet) -> Option<&str> {
         self.reasons.get(set).map(String::as_str)
     }
 
-    /// Remembers the id of a conversation that lspool has forgotten, and the primary may still know.
+    /// Keeps the id of a forgotten conversation that the primary may know.
     pub(super) fn add_tombstone(&mut self, id: &ConversationId) {
         if !self.tombstones.contains(id) {
             self.tombstones.push_back(id.clone());
@@ -239,8 +238,8 @@ impl Modes {
 }
 
 impl Copilot {
-    /// Where a conversation with this set is served from now on; a process is started if there is to be one. `request`:
-    /// the parameters of its create, or its next turn.
+    /// Places a conversation with this set, and starts a process if necessary. `request` are the parameters of its
+    /// create or its next turn.
     pub(crate) fn place(
         &mut self,
         mux: &mut Mux,
@@ -268,7 +267,7 @@ impl Copilot {
         }
         match self.mode_for(mux, set, request) {
             Ok(mode) => {
-                info!(%set, "no room for a process: a chat mode keeps it to its tools");
+                info!(%set, "used a mode: no room for a process");
                 Ok(Placement { backend: self.primary, mode: Some(mode) })
             }
             Err(why) => {
@@ -278,7 +277,7 @@ impl Copilot {
     }
 
     pub(super) fn note_reason(&mut self, set: &ToolSet, why: String) {
-        info!(%set, why, "a process, not a chat mode");
+        info!(%set, why, "used a process instead of a mode");
         if self.modes.reasons.len() >= MOST && !self.modes.reasons.contains_key(set) {
             let in_use: BTreeSet<&ToolSet> = self.conversations.iter().map(|(_, it)| &it.set).collect();
             self.modes.reasons.retain(|set, _| in_use.contains(set));
@@ -286,7 +285,7 @@ impl Copilot {
         self.modes.reasons.insert(set.clone(), why);
     }
 
-    /// The mode for a turn with this set, if a mode is as good as a process for it; else why it is not.
+    /// The mode for a turn with this set, if it is as safe as a process; else the reason.
     pub(super) fn mode_for(
         &mut self,
         mux: &mut Mux,
@@ -300,7 +299,7 @@ impl Copilot {
         match set.used_by() {
             BuiltinToolsFor::Nobody => {}
             BuiltinToolsFor::Lead => return Err("it may start sub-agents".to_owned()),
-            BuiltinToolsFor::Member => return Err("it is of a team".to_owned()),
+            BuiltinToolsFor::Member => return Err("it belongs to a team".to_owned()),
         }
         if self.may_run_sub_agents(mux, set) {
             return Err(format!("{SUB_AGENT} is in its set"));
@@ -318,14 +317,14 @@ impl Copilot {
                 Some(of)
             }
             Some(_) | None => {
-                return Err("it is in a mode of the editor's own that is no file of this machine".to_owned());
+                return Err("its editor mode has no file on this machine".to_owned());
             }
         };
         if let Some(server) = self.missing_mcp_server(mux, set) {
             return Err(format!("the MCP server {server} is not up yet"));
         }
         if !mux.backend(self.primary).is_some_and(Backend::accepts) {
-            return Err("the process that would serve it does not run".to_owned());
+            return Err("the primary is not running".to_owned());
         }
         let key = Key { set: set.clone(), of };
         self.modes.wishes += 1;
@@ -341,8 +340,8 @@ impl Copilot {
         Ok(self.add_mode(key, name, wanted))
     }
 
-    /// The mode that nobody has wanted for the longest time is no more; gives the name of its file, which the server
-    /// knows. It is another mode from then on, and verified like one whose tools have changed.
+    /// Drops the least recently used mode; returns the name of its file, which the server knows. The next mode with
+    /// that name is verified like one with changed tools.
     fn drop_mode(&mut self, mux: &mut Mux) -> Option<String> {
         let of_turn = |it: &Pending| match it.purpose {
             Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. }) => Some(mode),
@@ -358,7 +357,7 @@ impl Copilot {
         let (id, _) = self.modes.all.iter().filter(can_go).min_by_key(|(_, it)| it.wanted)?;
         let id = *id;
         let gone = self.modes.all.remove(&id)?;
-        debug!(set = %gone.key.set, name = gone.name, "a chat mode that nobody uses makes room");
+        debug!(set = %gone.key.set, name = gone.name, "removed an unused mode to make room");
         Some(gone.name)
     }
 
@@ -372,7 +371,7 @@ impl Copilot {
     fn add_mode(&mut self, key: Key, name: String, wanted: u64) -> ModeId {
         self.modes.last += 1;
         let id = ModeId(self.modes.last);
-        debug!(set = %key.set, name, "a chat mode for a tool set");
+        debug!(set = %key.set, name, "made a mode");
         let mode = Mode {
             key,
             name,
@@ -389,7 +388,7 @@ impl Copilot {
         id
     }
 
-    /// A request as the server gets it: a turn in a mode says so.
+    /// Adds the mode to a request for the server.
     pub(super) fn in_mode(&self, restriction: Restriction, frame: &Frame) -> Frame {
         let Restriction::Mode(mode) = restriction else { return frame.clone() };
         let uri = self.modes.get(mode).map_or("", |it| &it.uri);
@@ -398,7 +397,7 @@ impl Copilot {
         frame.with_params(&Patch::of(params).set("customChatModeId", uri.as_bytes()).finish())
     }
 
-    /// What is wanted for a conversation: what its create, or somebody since, says of it, else its agent, else the
+    /// The wanted isolation of a conversation: by its create or a later request, else by its agent, else by the
     /// server.
     pub(crate) fn wish(&self, mux: &Mux, wish: &Wish) -> Isolation {
         let server = self.server(mux);
@@ -407,14 +406,14 @@ impl Copilot {
     }
 }
 
-/// What is said of how a conversation is kept to its tools.
+/// The wishes for the isolation of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wish {
-    /// The agent that it belongs to.
+    /// Its agent.
     pub(crate) agent: Option<String>,
-    /// Of itself.
+    /// Its own wish.
     pub(crate) isolation: Option<Isolation>,
-    /// It is elsewhere, and goes where it is wanted with its next turn.
+    /// Whether it is elsewhere, and moves with its next turn.
     pub(crate) moves: bool,
 }
 

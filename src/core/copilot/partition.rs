@@ -1,5 +1,5 @@
-//! What the Copilot half knows of a backend, under the backend's id: whose conversations it serves, and how far its
-//! process is kept to their tools.
+//! The Copilot half's state of a backend, under the backend's id: its tool set, and how far its process is
+//! restricted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,21 +17,21 @@ use crate::core::{
     mux::{Mux, pool::backend::Backend},
 };
 
-/// What a backend is to conversations.
+/// The partition of a backend.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) set: ToolSet,
-    /// It is kept ready, with these capabilities.
+    /// Its capabilities, if it is a spare.
     pub(crate) spare: Option<SpareKind>,
-    /// Own calls about tools that the process has not answered.
+    /// lspool's open requests about its tools.
     pub(crate) projecting: usize,
     pub(crate) mcp: McpServers,
     pub(crate) restores: Restores,
     /// How often in a row the process offered tools outside its set.
     pub(crate) corrections: u8,
-    /// The names of the tools that its process has last said to offer.
+    /// The names of the tools that the process last offered.
     pub(crate) offered: Option<BTreeSet<String>>,
-    /// Tool calls outside the set that were refused.
+    /// How many tool calls outside the set were refused.
     pub(crate) refused: u64,
 }
 
@@ -49,7 +49,7 @@ impl Partition {
         }
     }
 
-    /// A process begins: nothing is known of it.
+    /// Resets the state for a new process.
     fn begin(&mut self) {
         self.projecting = 0;
         self.mcp = McpServers::default();
@@ -58,19 +58,19 @@ impl Partition {
         self.offered = None;
     }
 
-    /// Whether its process must take nothing of what clients send: its tools are not settled.
+    /// Whether the process must not get messages of clients, because its tools are undecided.
     fn is_held(&self, is_undecided: bool) -> bool {
         !self.set.is_all() && (self.projecting > 0 || is_undecided || !self.mcp.is_ready())
     }
 }
 
-/// All of them.
+/// All partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
     all: BTreeMap<BackendId, Partition>,
-    /// Those whose MCP servers may have begun to be waited for.
+    /// Those that may have begun to wait for MCP servers.
     touched: BTreeSet<BackendId>,
-    /// When the first MCP server that is waited for has had its time.
+    /// When the first wait for an MCP server ends.
     deadline: Option<Instant>,
 }
 
@@ -79,7 +79,7 @@ impl Partitions {
         self.all.get(&id)
     }
 
-    /// For whatever does not decide whether the process may take turns.
+    /// For changes that do not decide whether the process may take turns.
     pub(crate) fn get_mut(&mut self, id: BackendId) -> Option<&mut Partition> {
         self.all.get_mut(&id)
     }
@@ -97,14 +97,14 @@ impl Partitions {
         self.get(id).map(|it| &it.set)
     }
 
-    /// The set of a partition that is no spare.
+    /// The set of a partition that is not a spare.
     pub(crate) fn served(&self, id: BackendId) -> Option<&ToolSet> {
         self.get(id).filter(|it| it.spare.is_none()).map(|it| &it.set)
     }
 }
 
 impl Copilot {
-    /// A backend is there, without a process.
+    /// Adds a backend without a process.
     pub(super) fn add_partition(
         &mut self,
         mux: &mut Mux,
@@ -116,17 +116,17 @@ impl Copilot {
         self.sync_hold(mux, id);
     }
 
-    /// A process of a backend is ready.
+    /// Notes a ready process of a backend.
     pub(super) fn touch_partition(&mut self, id: BackendId) {
         self.partitions.touched.insert(id);
     }
 
-    /// A process of a backend begins.
+    /// Notes a new process of a backend.
     pub(super) fn begin_partition(&mut self, mux: &mut Mux, id: BackendId) {
         self.change_partition(mux, id, Partition::begin);
     }
 
-    /// Changes what decides whether a process may take turns.
+    /// Changes state that decides whether a process may take turns.
     pub(super) fn change_partition(
         &mut self,
         mux: &mut Mux,
@@ -140,7 +140,7 @@ impl Copilot {
         }
     }
 
-    /// Tells the mux whether a process may take what clients send.
+    /// Tells the mux whether a process may take messages of clients.
     fn sync_hold(&self, mux: &mut Mux, id: BackendId) {
         let Some(is_held) = self.is_held(id) else { return };
         if mux.backend(id).is_some_and(|it| it.is_held() != is_held)
@@ -150,17 +150,17 @@ impl Copilot {
         }
     }
 
-    /// The same of all: a change of the catalog has begun, or is decided.
+    /// The same for all partitions, when a change of the catalog begins or is decided.
     pub(super) fn sync_holds(&self, mux: &mut Mux) {
         self.partitions.all.keys().for_each(|id| self.sync_hold(mux, *id));
     }
 
-    /// Whether a process must take nothing of what clients send.
+    /// Whether a process must not get messages of clients.
     pub(super) fn is_held(&self, id: BackendId) -> Option<bool> {
         self.partitions.get(id).map(|it| it.is_held(self.catalog.undecided > 0))
     }
 
-    /// An event has been dealt with: MCP servers that have just been configured have their time from now on.
+    /// Starts the time of newly configured MCP servers, after an event.
     pub(super) fn settle_partitions(&mut self, mux: &Mux) {
         if self.partitions.touched.is_empty() && !mux.backends().have_changed() {
             return;
@@ -177,7 +177,7 @@ impl Copilot {
         self.partitions.deadline = ready.filter_map(|(_, it)| it.mcp.deadline()).min();
     }
 
-    /// When MCP servers that are waited for have had their time.
+    /// When the wait for MCP servers ends.
     pub(super) fn mcp_deadline(&self) -> Option<Instant> {
         self.partitions.deadline
     }

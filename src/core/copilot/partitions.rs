@@ -1,5 +1,5 @@
-//! Partitions: which backend serves a tool set, which of them nobody needs, and what is done to one as a whole: by the
-//! mux to its process, here to its conversations.
+//! Partitions: finds or makes the backend for a tool set, stops unneeded ones, and acts on a backend as a whole: on
+//! its process by the mux, on its conversations here.
 
 use std::time::Duration;
 
@@ -21,27 +21,27 @@ use crate::core::{
 };
 
 impl Copilot {
-    /// The partition that serves conversations with this tool set; started if there is none.
+    /// The partition for this tool set; started if it does not exist.
     pub(super) fn partition(&mut self, mux: &mut Mux, set: &ToolSet) -> Result<BackendId, Failure> {
         if set.is_all() {
             return Ok(self.primary);
         }
         let known = self.partitions.iter().find(|(_, it)| it.spare.is_none() && it.set == *set);
         let known = known.map(|(id, _)| id);
-        // One that has failed says why, when it is asked; one that has failed to start may have had bad luck.
+        // A failed one gives its reason to the request; one that has failed to start gets another chance.
         let is_startable =
             |it: &Backend| it.life.state() == LifecycleState::Stopped || it.life.has_failed_to_start();
         if let Some(known) = known.filter(|id| !mux.backend(*id).is_none_or(is_startable)) {
             return Ok(known);
         }
-        // A spare becomes its process: that takes no room.
+        // A spare becomes its process without a further place.
         if self.spare_with(mux, set).is_none() {
             self.make_room(mux)?;
         }
         let id = known.unwrap_or_else(|| {
-            // Nothing happens to one whose deaths are long ago.
+            // A backend whose crashes are long ago is forgotten.
             mux.backends().ids().into_iter().for_each(|it| self.forget(mux, it));
-            debug!(%set, "a partition for a new tool set");
+            debug!(%set, "made a partition");
             let server = self.server;
             let name = format!("partition \"{}\" of {}", set.shown(), mux.server(server).name);
             let new = NewBackend { server, role: Role::Partition, name, alias: set.to_string() };
@@ -59,18 +59,18 @@ impl Copilot {
         Ok(id)
     }
 
-    /// Sees to it that one more backend may have a process, if need be by stopping one that is idle.
+    /// Makes room for one more process, if necessary by stopping an idle one.
     fn make_room(&mut self, mux: &mut Mux) -> Result<(), Failure> {
         if mux.has_room(self.server) {
             return Ok(());
         }
         let Some(idle) = Self::dispensable(mux) else { return Err(no_room(mux.server(self.server))) };
-        info!(backend = mux.name_of(idle), "stopping an idle partition to make room");
-        self.stop(mux, idle, "to make room for another one");
+        info!(backend = mux.name_of(idle), "stopped an idle partition to make room");
+        self.stop(mux, idle, "to make room for another partition");
         Ok(())
     }
 
-    /// After `max_processes` was made smaller: stops what is not needed, until there are no more than may be.
+    /// Stops unneeded processes until they fit into a lower `max_processes`.
     pub(crate) fn shrink(&mut self, mux: &mut Mux) {
         let server = mux.server(self.server);
         if !server.shrinks {
@@ -79,7 +79,7 @@ impl Copilot {
         let most = server.settings.max_processes;
         while mux.n_accepting(self.server) > most {
             if let Some(id) = Self::dispensable(mux) {
-                info!(backend = mux.name_of(id), "stopping it: there are more than max_processes");
+                info!(backend = mux.name_of(id), "stopped: more processes than max_processes");
                 self.stop(mux, id, SMALLER);
             } else if let Some(id) = last_waiting(mux) {
                 self.deny_room(mux, id);
@@ -99,19 +99,19 @@ impl Copilot {
         self.forget(mux, id);
     }
 
-    /// What is rather ended than anything else: a spare, or the partition that has been idle for the longest time.
+    /// The first backend to stop: a spare, or the partition that is idle for the longest time.
     fn dispensable(mux: &Mux) -> Option<BackendId> {
         let spare = mux.backends().iter().find(|it| it.is_spare() && it.accepts()).map(|it| it.id);
         spare.or_else(|| longest_idle(mux))
     }
 
-    /// Where there is no idle time, a partition ends with its last conversation.
+    /// Without an idle time, a partition ends with its last conversation.
     pub(super) fn idling(&self, mux: &Mux, id: BackendId) -> Idling {
         let is_bound = self.conversations.count(id) > 0;
         if is_bound && mux.idle_timeout() == Duration::ZERO { Idling::GoesOn } else { Idling::Ends }
     }
 
-    /// Starts what waits for room, as far as there is room. A spare becomes the process of what it fits.
+    /// Starts waiting processes, as far as there is room. A spare becomes the process of a fitting backend.
     pub(crate) fn start_waiting(&mut self, mux: &mut Mux) {
         if mux.clients().is_shut_down() {
             for id in mux.due_to_start().into_iter().filter(|it| self.has(mux, *it)).collect::<Vec<_>>() {
@@ -144,7 +144,7 @@ impl Copilot {
         }
     }
 
-    /// What has come to be needed, and what is needed no more.
+    /// Notes new and ended needs.
     pub(super) fn note_changes(&mut self, mux: &mut Mux) {
         if !mux.requests().have_changed() && !self.conversations.have_changed() {
             return self.shrink(mux);
@@ -162,7 +162,7 @@ impl Copilot {
         self.shrink(mux);
     }
 
-    /// Whether a partition is in use may have changed.
+    /// Notes that a partition may be needed or unneeded.
     pub(super) fn note_use(&self, mux: &mut Mux, id: BackendId) {
         let Some(backend) = mux.backend(id).filter(|it| it.role == Role::Partition) else { return };
         let is_busy = mux.is_busy(id);
@@ -173,8 +173,8 @@ impl Copilot {
         }
     }
 
-    /// A partition without a process and without conversations is no more, unless it has died of late: what is left of
-    /// its restarts is not had again by asking for it once more.
+    /// Forgets a partition without a process and conversations, unless it crashed recently: a new one would have a
+    /// full restart budget.
     pub(super) fn forget(&mut self, mux: &mut Mux, id: BackendId) {
         let window = mux.server(self.server).settings.policy.restart_window;
         let is_bare = |it: &Backend| {
@@ -194,7 +194,7 @@ impl Copilot {
         self.partitions.remove(id);
     }
 
-    /// Ends a process that nobody needs. What it knows is told to the next one.
+    /// Stops an unneeded process. The next one gets its state.
     pub(crate) fn stop(&mut self, mux: &mut Mux, id: BackendId, why: &'static str) {
         self.stop_backend(mux, id, why);
         self.start_waiting(mux);
@@ -210,7 +210,7 @@ impl Copilot {
         self.forget(mux, id);
     }
 
-    /// A backend will not serve: what it owes and what waits for it fails.
+    /// Fails a backend with its open and queued requests.
     pub(crate) fn fail_backend(&mut self, mux: &mut Mux, id: BackendId, failure: &Failure) {
         if mux.backend(id).is_none() {
             return;
@@ -225,7 +225,7 @@ impl Copilot {
         mux.on_shutdown_progress();
     }
 
-    /// Starts a backend, or lets another process take the place of the one there is.
+    /// Starts a backend, or replaces its process.
     pub(crate) fn restart(&mut self, mux: &mut Mux, id: BackendId) -> Result<(), Failure> {
         let is_stopped = mux.backend(id).is_some_and(|it| !it.accepts());
         if is_stopped && self.partitions.set(id).is_some_and(|it| self.spare_with(mux, it).is_none()) {
@@ -236,18 +236,18 @@ impl Copilot {
         Ok(())
     }
 
-    /// Another process takes the place of the one there is.
+    /// Replaces the process.
     pub(crate) fn replace(&mut self, mux: &mut Mux, id: BackendId) {
-        // Another one is kept ready then.
+        // Another spare follows then.
         if mux.backend(id).is_some_and(Backend::is_spare) {
-            return self.stop(mux, id, "another one takes its place");
+            return self.stop(mux, id, "another process replaces it");
         }
         let again = mux.replace(id);
         self.note_asked_again(mux, &again);
         self.start_waiting(mux);
     }
 
-    /// Replaces those processes that are to be replaced and are quiet, or can be waited for no longer.
+    /// Replaces the processes that are due and have no open request, or cannot wait longer.
     pub(crate) fn renew(&mut self, mux: &mut Mux) {
         for id in mux.due_renewals().into_iter().filter(|it| self.has(mux, *it)).collect::<Vec<_>>() {
             mux.log_renewal(id);
@@ -255,7 +255,7 @@ impl Copilot {
         }
     }
 
-    /// Nothing is expected of a process any more: no turn of it goes on, and what was said stays for the next one.
+    /// Stops listening to a process: its turns end, and histories stay for the next one.
     fn drop_backend(&mut self, mux: &mut Mux, id: BackendId) {
         if let Some(partition) = self.partitions.get_mut(id) {
             partition.restores = super::restore::Restores::default();
@@ -265,16 +265,16 @@ impl Copilot {
     }
 }
 
-/// Why a partition is stopped for which there is no room any more.
-const SMALLER: &str = "max_processes was made smaller";
+/// Why a partition without room is stopped.
+const SMALLER: &str = "max_processes is lower";
 
-/// The partition that was the last to be promised room, and has not got it.
+/// The last partition that waits for room.
 fn last_waiting(mux: &Mux) -> Option<BackendId> {
     let waits = |it: &&Backend| !it.is_primary() && it.life.state() == LifecycleState::Waiting;
     mux.backends().iter().filter(waits).map(|it| it.id).max()
 }
 
-/// The partition that has been without work for the longest time.
+/// The partition that is idle for the longest time.
 fn longest_idle(mux: &Mux) -> Option<BackendId> {
     let idle = mux.backends().iter().filter(|it| it.accepts() && !mux.is_busy(it.id));
     idle.filter_map(|it| Some((it.idle_since?, it.id))).min().map(|(_, id)| id)

@@ -1,4 +1,4 @@
-//! Progress reports of a server, parsed once. Most that a Copilot server sends are a few words of an answer.
+//! Progress reports of a server, parsed once. Most reports of a Copilot server add a few words to an answer.
 
 mod shapes;
 
@@ -6,7 +6,7 @@ pub(crate) use self::shapes::{ReplyDelta, Shapes};
 use crate::core::ids::{ConversationId, Token, TurnId};
 use crate::rpc::{elements, values};
 
-/// Parameters of `$/progress`. Values are raw JSON.
+/// The parameters of `$/progress`. Values are raw JSON.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProgressReport<'a> {
     pub(crate) token: Option<&'a [u8]>,
@@ -15,11 +15,11 @@ pub(crate) struct ProgressReport<'a> {
     turn: Option<&'a [u8]>,
     caller: Option<&'a [u8]>,
     pub(crate) report: Report<'a>,
-    /// The report says what the turn has cost, which is the last that is said.
+    /// Whether it reports the token count, which comes last.
     pub(crate) is_counted: bool,
 }
 
-/// What a report adds to the answer of a turn.
+/// The part of a report for the answer of a turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report<'a> {
     pub(crate) reply: Option<&'a [u8]>,
@@ -27,7 +27,7 @@ pub(crate) struct Report<'a> {
     pub(crate) thinking: Option<&'a [u8]>,
 }
 
-/// A round of an answer: text, and calls of tools.
+/// A round of an answer: text and tool calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round<'a> {
     pub(crate) id: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Round<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Its rounds, but those without a number.
+    /// Its rounds with numbers.
     pub(crate) fn rounds(&self) -> impl Iterator<Item = Round<'a>> + use<'a> {
         let rounds = self.rounds.unwrap_or_default();
         elements(rounds).filter_map(|range| {
@@ -72,12 +72,12 @@ impl<'a> ProgressReport<'a> {
         ProgressReport { token, kind, conversation, turn, caller, report, is_counted: usage.is_some() }
     }
 
-    /// The token, if it is one.
+    /// The token, if it is valid.
     pub(crate) fn token(&self) -> Option<Token> {
         Token::from_raw(self.token?)
     }
 
-    /// The conversation and the turn that it belongs to, if it belongs to any.
+    /// Its conversation and turn, if any.
     pub(crate) fn turn(&self) -> Option<(ConversationId, TurnId)> {
         Some((self.conversation()?, TurnId::from_raw(self.turn?)?))
     }
@@ -86,7 +86,7 @@ impl<'a> ProgressReport<'a> {
         ConversationId::from_raw(self.conversation?)
     }
 
-    /// The turn that has called the sub-agent that speaks.
+    /// The turn that has called the reporting sub-agent.
     pub(crate) fn caller(&self) -> Option<TurnId> {
         TurnId::from_raw(self.caller?)
     }

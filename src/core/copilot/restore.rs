@@ -1,15 +1,15 @@
-//! Conversations whose process is gone: the next one is told what was said, before their next turn.
+//! Restores conversations whose process is gone: the next process gets the history before their next turn.
 //!
-//! A Copilot server has no way in for a conversation but `conversation/create`. So the turn becomes one, with
-//! `restoreToTurnId` and a file that holds the history, tool calls and their results included:
+//! A Copilot server takes a conversation only by `conversation/create`. So the turn becomes a create, with
+//! `restoreToTurnId` and a file with the history, tool calls and results included:
 //!
-//! 1. The file is written, into a folder of the process's own.
+//! 1. The shell writes the file into a folder of the process.
 //! 2. The setting `agent.transcriptDirectory` names the folder; the create follows.
-//! 3. When the create has begun, the setting goes back to what it was, and the folder is removed. Not earlier: the
-//!    server reads the file some time after it has read the create.
+//! 3. When the create has begun, lspool resets the setting and removes the folder. Not earlier: the server reads the
+//!    file some time after the create.
 //!
-//! A create that could not be restored has a new id and an empty history, and counts as a success. It is cancelled,
-//! and asked again with the history as text.
+//! A create that could not be restored has a new id and an empty history, and counts as a success. lspool cancels it,
+//! and asks again with the history as text.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,21 +45,21 @@ use crate::{
     rpc::{Frame, Patch, RawId, member},
 };
 
-/// What a server says of a conversation that it does not know, or has forgotten over a hundred others.
+/// The server's error for a conversation that it does not know, or has forgotten.
 const UNKNOWN: &str = "does not exist";
 
-/// What one process is being told of conversations that it does not know.
+/// The restores of one process.
 #[derive(Debug, Default)]
 pub(crate) struct Restores {
     under_way: BTreeMap<ConversationId, Restore>,
-    /// Turns that wait until their mode is verified, or until they move to another process.
+    /// Turns that wait until their mode is verified, or they move to another process.
     pub(crate) held_for_mode: BTreeMap<SentId, Restriction>,
-    /// The setting names the folder.
+    /// Whether the setting names the folder.
     is_set: bool,
-    /// The server may have written to the folder since it was told to stop, in a turn that goes on.
+    /// Whether the server may have written to the folder after the reset of the setting, in a continued turn.
     is_left: bool,
-    /// Orphans: conversations that the server made of creates that it could not restore, or that nobody wants. The
-    /// editor does not see them.
+    /// Orphans: conversations of creates that the server could not restore, or that are not wanted. The editor does
+    /// not see them.
     orphans: BTreeSet<ConversationId>,
 }
 
@@ -77,26 +77,26 @@ enum RestoreStep {
 }
 
 impl Restores {
-    /// Numbers of the turns that no process has been asked yet.
+    /// The numbers of the turns that no process has got yet.
     pub(super) fn to_come(&self) -> impl Iterator<Item = SentId> {
         let writing = self.under_way.values().filter(|it| it.step == RestoreStep::Writing).map(|it| it.sent);
         writing.chain(self.held_for_mode.keys().copied())
     }
 
-    /// How many conversations nobody hears of.
+    /// The number of orphans.
     #[cfg(test)]
     pub(crate) fn n_orphans(&self) -> usize {
         self.orphans.len()
     }
 
-    /// Whether nobody asked for a conversation of this id, or nobody wants it any more.
+    /// Whether a conversation of this id is an orphan.
     pub(super) fn is_orphan(&self, id: &ConversationId) -> bool {
         self.orphans.contains(id)
     }
 }
 
 impl Copilot {
-    /// Hands a message to a process. A turn of a conversation that it does not know is preceded by its history.
+    /// Sends a message to a process. A turn of an unknown conversation is preceded by its history.
     pub(crate) fn deliver(&mut self, mux: &mut Mux, process: ProcessId, frame: Frame) {
         let Some(frame) = mux.for_successor(process, frame) else { return };
         let sent = SentId::of(&frame);
@@ -118,7 +118,7 @@ impl Copilot {
         }
     }
 
-    /// Hands a turn to a process that nothing speaks against.
+    /// Sends a turn to a process, after all checks.
     pub(super) fn hand_over(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, frame: Frame) {
         let mut told = frame;
         if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, kind, restriction, .. })) =
@@ -127,7 +127,7 @@ impl Copilot {
             let (id, kind) = (conversation.clone(), *kind);
             told = self.in_mode(*restriction, &told);
             if let Some(conversation) = self.conversations.get_mut(&id) {
-                // Turns of a conversation that another create has replaced are for the server to judge.
+                // The server judges turns of a replaced conversation.
                 let is_its_turn = conversation.runs(sent);
                 let tells = kind == TurnKind::Later || conversation.active_turn.continues;
                 if tells && is_its_turn && conversation.known_by() != Some(process) {
@@ -155,7 +155,7 @@ impl Copilot {
             }
             None => RestoreStep::Asked,
         };
-        info!(conversation = %id, as_text = name.is_none(), "telling a process what was said");
+        info!(conversation = %id, as_text = name.is_none(), "restored a conversation");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.under_way.insert(id.clone(), Restore { sent, step });
         if step == RestoreStep::Asked {
@@ -163,7 +163,7 @@ impl Copilot {
         }
     }
 
-    /// The shell has written the file of a conversation, or could not.
+    /// Handles the shell's answer about the file of a conversation.
     pub(crate) fn on_transcript(
         &mut self,
         mux: &mut Mux,
@@ -178,7 +178,7 @@ impl Copilot {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         let writing = |it: &&mut Restore| it.step == RestoreStep::Writing;
         let Some(restore) = partition.restores.under_way.get_mut(&id).filter(writing) else {
-            // Cancelled meanwhile.
+            // The turn was cancelled meanwhile.
             if partition.restores.under_way.is_empty() && self.session.kept_transcripts.is_none() {
                 mux.act(Effect::RemoveTranscripts(process));
             }
@@ -190,7 +190,7 @@ impl Copilot {
         let is_held =
             mux.requests().get(sent).is_some_and(|it| needs_verification(modes, &it.purpose, process));
         if is_held || !mux.backend(process.backend).is_some_and(Backend::is_open) {
-            // Its tools are about to change. What is written now is written again then.
+            // The tools will change. The file is written again then.
             partition.restores.under_way.remove(&id);
             mux.queue_first(process.backend, sent);
             return self.flush(mux, process.backend);
@@ -201,13 +201,13 @@ impl Copilot {
                 self.ask_restored(mux, process, sent, &id, |_| Vec::new());
             }
             Err(error) => {
-                warn!(conversation, error, "what was said cannot be written to a file: telling it as text");
+                warn!(conversation, error, "could not write the history to a file; restoring it as text");
                 self.ask_restored(mux, process, sent, &id, History::plain_turns);
             }
         }
     }
 
-    /// Sends the turn as a create. `earlier`: the turns before it; none, and they come from the file.
+    /// Sends the turn as a create. `earlier` are the turns before it; without any, they come from the file.
     fn ask_restored(
         &mut self,
         mux: &mut Mux,
@@ -227,7 +227,7 @@ impl Copilot {
         };
         let (turn, restriction) = (turn.clone(), *restriction);
         let Some(conversation) = self.conversations.get_mut(id) else {
-            // Destroyed meanwhile: the server says so.
+            // It was destroyed meanwhile: the server reports an error.
             self.end_restore(mux, process, id);
             let turn = self.in_mode(restriction, &turn);
             return mux.tell(process, turn);
@@ -263,7 +263,7 @@ impl Copilot {
         mux.tell(process, frame);
     }
 
-    /// A turn has begun in this conversation. Whether the editor hears of it.
+    /// Handles the begin of a turn. Returns whether the editor gets it.
     pub(super) fn on_begun(
         &mut self,
         mux: &mut Mux,
@@ -272,7 +272,7 @@ impl Copilot {
         token: Option<&Token>,
     ) -> bool {
         let Some(partition) = self.partitions.get(process.backend) else { return true };
-        // One that was destroyed meanwhile is still the one that was meant.
+        // A conversation that was destroyed meanwhile still counts as the one that was asked for.
         if self.conversations.get(id).is_some() || partition.restores.under_way.contains_key(id) {
             self.end_restore(mux, process, id);
             return true;
@@ -288,7 +288,7 @@ impl Copilot {
         false
     }
 
-    /// The server has begun another conversation than it was asked to restore.
+    /// Handles another conversation than the one to restore.
     fn on_orphan(
         &mut self,
         mux: &mut Mux,
@@ -297,7 +297,7 @@ impl Copilot {
         sent: SentId,
         orphan: &ConversationId,
     ) {
-        warn!(conversation = %meant, "the server could not read what was said: telling it as text");
+        warn!(conversation = %meant, "server could not read the history; restoring it as text");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.orphans.insert(orphan.clone());
         partition.restores.under_way.remove(meant);
@@ -327,15 +327,14 @@ impl Copilot {
         self.stop_transcripts(mux, process);
     }
 
-    /// A process is to forget a conversation.
+    /// Makes a process forget a conversation.
     pub(super) fn make_forget(mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         let to = To::Process(process);
         let (_, frame) = mux.requests_mut().register(to, Owner::Proxy, Purpose::Plain, &destruction(id));
         mux.tell(process, frame);
     }
 
-    /// The answer to `conversation/turnDelete`, where the process does not know the conversation and the history
-    /// does: there the turn is deleted.
+    /// The answer to `conversation/turnDelete` if only the history knows the conversation: the turn is deleted there.
     pub(crate) fn deleted(&self, pending: &Pending, answer: &Frame) -> Option<Frame> {
         let error = answer.error_value()?;
         let asked = Some(&pending.frame).filter(|it| it.method() == Some("conversation/turnDelete"))?;
@@ -345,7 +344,7 @@ impl Copilot {
         is_kept.then(|| Frame::response(RawId::from(0), b"\"OK\""))
     }
 
-    /// A server has answered `conversation/compress`: that is what it knows of the conversation from now on.
+    /// Handles the answer to `conversation/compress`, which is the server's new history.
     pub(super) fn on_compressed(&mut self, asked: &Frame, answer: &Frame) {
         let is_done = |it: &&[u8]| member(it, "success").is_some_and(|range| &it[range] == b"true");
         let result = answer.result().filter(is_done);
@@ -358,7 +357,7 @@ impl Copilot {
         }
     }
 
-    /// What a process goes on to say of a conversation is not wanted any more.
+    /// Ignores further messages of a process about a conversation.
     pub(super) fn ignore_restored(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         self.end_restore(mux, process, id);
         if let Some(partition) = self.partitions.get_mut(process.backend) {
@@ -366,14 +365,14 @@ impl Copilot {
         }
     }
 
-    /// A conversation of this name is wanted again.
+    /// Accepts messages about a conversation again.
     fn heed(&mut self, process: ProcessId, id: &ConversationId) {
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.restores.orphans.remove(id);
         }
     }
 
-    /// Whether progress belongs to a conversation that nobody asked for.
+    /// Whether progress belongs to an orphan.
     pub(super) fn is_of_orphan(&mut self, process: ProcessId, progress: &ProgressReport<'_>) -> bool {
         let Some(partition) =
             self.partitions.get(process.backend).filter(|it| !it.restores.orphans.is_empty())
@@ -383,14 +382,14 @@ impl Copilot {
         let Some(id) = progress.conversation().filter(|it| partition.restores.is_orphan(it)) else {
             return false;
         };
-        // Nothing follows the end of its turn.
+        // The end of its turn is its last message.
         if progress.kind == Some(b"\"end\"") {
             self.heed(process, &id);
         }
         true
     }
 
-    /// A turn is not wanted any more that was to be asked when its file is written.
+    /// Forgets a turn that waits for its file.
     pub(super) fn forget_restore(&mut self, backend: BackendId, id: &ConversationId, sent: SentId) {
         let Some(partition) = self.partitions.get_mut(backend) else { return };
         if partition.restores.under_way.get(id).is_some_and(|it| it.sent == sent) {
@@ -399,7 +398,7 @@ impl Copilot {
         partition.restores.held_for_mode.remove(&sent);
     }
 
-    /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
+    /// Drops a turn whose conversation was destroyed or replaced before it was sent.
     pub(super) fn drop_unsent(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let Some((backend, sent)) = conversation.active().map(|it| (conversation.backend, it)) else {
@@ -411,14 +410,14 @@ impl Copilot {
         }
         self.forget_restore(backend, id, sent);
         let Some(pending) = mux.requests_mut().take(sent) else { return };
-        let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
+        let failure = Failure::new(Cause::Cancelled, "destroyed before a server got it");
         mux.fail(&pending.owner, &failure);
         if let Purpose::Copilot(CopilotPurpose::Turn { kind, .. }) = pending.purpose {
             self.on_turn_failed(mux, id, sent, kind);
         }
     }
 
-    /// A create that was to restore this conversation has begun, or has come to nothing.
+    /// Notes that a create for this conversation has begun, or has failed.
     pub(super) fn end_restore(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         if partition.restores.under_way.remove(id).is_some() {
@@ -426,7 +425,7 @@ impl Copilot {
         }
     }
 
-    /// The setting holds until the last restore has begun.
+    /// Resets the setting after the last restore has begun.
     fn stop_transcripts(&mut self, mux: &mut Mux, process: ProcessId) {
         let Some(partition) = self.partitions.get(process.backend) else { return };
         if partition.restores.under_way.is_empty() && partition.restores.is_set {
@@ -435,7 +434,7 @@ impl Copilot {
         }
     }
 
-    /// A turn of this process has come to its end: nobody writes to the folder any more.
+    /// Removes the folder after the end of a turn, because nobody writes to it.
     pub(crate) fn clear_transcripts(&mut self, mux: &mut Mux, process: ProcessId) {
         let Some(restores) = self.partitions.get(process.backend).map(|it| &it.restores) else { return };
         if restores.is_left && restores.under_way.is_empty() {
@@ -448,7 +447,7 @@ impl Copilot {
 
     fn set_transcripts(&mut self, mux: &mut Mux, process: ProcessId, folder: Option<&Path>) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
-        // Where it is kept, it stays.
+        // A kept record stays.
         if self.session.kept_transcripts.is_none() && partition.restores.is_set != folder.is_some() {
             partition.restores.is_set = folder.is_some();
             partition.restores.is_left = true;
@@ -457,7 +456,7 @@ impl Copilot {
         }
     }
 
-    /// A conversation is no more: what is kept of it goes.
+    /// Removes the record of a conversation.
     pub(super) fn forget_transcript(&self, mux: &mut Mux, id: &ConversationId) {
         if let (Some(kept), Some(name)) = (&self.session.kept_transcripts, id.as_text())
             && History::is_file_name(id)
@@ -466,8 +465,8 @@ impl Copilot {
         }
     }
 
-    /// A server keeps a hundred conversations and forgets the oldest silently. Whether this answer says so of a
-    /// conversation that can be restored; then it is.
+    /// Repeats a turn as text if this answer says that the server has forgotten the conversation: it keeps only a
+    /// hundred. Returns whether it did.
     pub(crate) fn ask_as_text(
         &mut self,
         mux: &mut Mux,

@@ -1,17 +1,15 @@
-//! A turn that is active when its process dies goes on in the next process: the editor sees one `begin`, one
-//! stream of reports, one `end` and one answer.
+//! Continues a turn whose process dies: the editor sees one `begin`, one stream of reports, one `end` and one answer.
 //!
-//! What becomes of it is decided once, when the process is gone:
+//! The fate of the turn is decided once, when the process is gone:
 //!
-//! - The server had said that it is over: lspool makes the `end` and the answer.
-//! - Nothing came of it that counts: it is asked again.
-//! - Else it is restored as far as it had come, and continued with a short message ([`CONTINUE`]). Calls that were
-//!   running are settled first: what the client was asked is waited for ([`late`]), what the server did itself is
-//!   dropped, so that no tool with side effects runs twice.
+//! - The server had reported the end: lspool makes the `end` and the answer.
+//! - The turn has no result that counts: it starts again.
+//! - Otherwise the next process gets the turn so far, with a short message to continue ([`CONTINUE`]). Running calls
+//!   are settled first: lspool waits for a client's tool ([`late`]), and drops a tool of the server, so that no tool
+//!   with side effects runs twice.
 //!
-//! What the next process says of it is renumbered ([`ids`]). The record of the turn
-//! ([`history`](crate::core::copilot::history)) is that of one turn, so [`CONTINUE`] is gone when the conversation is
-//! restored once more.
+//! The reports of the next process are renumbered ([`ids`]). The history ([`history`](crate::core::copilot::history))
+//! has one turn, so [`CONTINUE`] is gone when the conversation is restored again.
 
 mod ids;
 mod late;
@@ -47,18 +45,18 @@ use crate::{
     rpc::{Frame, Patch, RawId, member, path, text},
 };
 
-/// What the model is told so that it goes on with an answer that a crash has cut off.
+/// The message to the model for continuing a cut-off answer.
 pub const CONTINUE: &str = "Continue exactly where the text above stops, without an apology or a recap. A \
                             technical fault cut the answer off. The user has seen everything above, and \
                             every tool call above has run: repeat neither. Continue in the middle of a \
                             sentence if that is where the text stops.";
 
-/// The result of a call that nobody can know the result of.
+/// The result of a call with an unknown outcome.
 const INTERRUPTED: &str = "The call was interrupted by a technical fault. It may or may not have happened.";
 
-/// What becomes of a turn whose process is gone.
+/// The fate of a turn whose process is gone.
 enum TurnFate {
-    /// This is to be asked next in its conversation.
+    /// The next request of its conversation.
     Next(Frame),
     Suspended,
     Nothing,
@@ -70,7 +68,7 @@ impl TurnFate {
     }
 }
 
-/// What of a request is not asked again when its turn is told results.
+/// Members of a request that are left out when its turn continues with results.
 const ASKED_ONCE: [&str; 9] = [
     "turns",
     "message",
@@ -83,7 +81,7 @@ const ASKED_ONCE: [&str; 9] = [
     "todoList",
 ];
 
-/// Why a turn ends at lspool's word.
+/// Why lspool ends a turn.
 type Why = (&'static str, String);
 
 fn cancelled_by_user() -> Why {
@@ -91,10 +89,9 @@ fn cancelled_by_user() -> Why {
 }
 
 impl Copilot {
-    /// A process is gone: decides about each turn that it was asked. What it had not begun, or what shall go on, waits
-    /// for the next process, if there can be one; gives whether anything does.
-    /// `followed_up`: conversations whose turn, if it was over, is to be told results; gives those that are suspended
-    /// until then.
+    /// Decides about each turn of a process that is gone. Turns that had not begun, or continue, wait for the next
+    /// process, if there can be one; returns whether any does. `followed_up`: conversations whose ended turn must get
+    /// results; returns those that are suspended until then.
     pub(super) fn keep_turns(
         &mut self,
         mux: &mut Mux,
@@ -125,7 +122,7 @@ impl Copilot {
         (suspended, if waits { Demand::Somebody } else { Demand::Nobody })
     }
 
-    /// The running turns that a process was asked, or that were to be told it, in the order they were asked.
+    /// The running turns of a process, or for it, in the order of sending.
     fn turns_of(&self, mux: &Mux, process: ProcessId) -> Vec<(SentId, ConversationId)> {
         let Some(partition) = self.partitions.get(process.backend) else { return Vec::new() };
         let to_come: BTreeSet<SentId> = partition.restores.to_come().collect();
@@ -154,7 +151,7 @@ impl Copilot {
         followed_up: &BTreeSet<ConversationId>,
     ) -> TurnFate {
         let Some(conversation) = self.conversations.get(id).filter(|it| it.runs(sent)) else {
-            // Destroyed or replaced before it was asked: the server says so.
+            // It was destroyed or replaced before it was sent: the server reports an error.
             return TurnFate::next(match outlook {
                 Outlook::Follows => self.ask_next(mux, sent),
                 Outlook::Ends => None,
@@ -168,7 +165,7 @@ impl Copilot {
             return TurnFate::Suspended;
         }
         if is_over {
-            info!(conversation = %id, "the turn was over when its process died");
+            info!(conversation = %id, "turn had ended when its process died");
             return TurnFate::next(self.finish_turn(mux, sent, id, None));
         }
         if mux.is_cancelled(Some(sent)) {
@@ -182,7 +179,7 @@ impl Copilot {
         if !has_begun {
             return TurnFate::Next(request);
         }
-        info!(conversation = %id, "a turn in flight goes on in the next process");
+        info!(conversation = %id, "turn continues in the next process");
         if self.settle_calls(mux, process, id) {
             if let Some(conversation) = self.conversations.get_mut(id) {
                 conversation.active_turn.suspended = Some(Suspended { request, until: Until::Answers });
@@ -193,7 +190,7 @@ impl Copilot {
         TurnFate::Next(request)
     }
 
-    /// The turn that was asked with this request is suspended until it is told results.
+    /// Suspends the turn of this request until it gets results.
     pub(crate) fn suspend(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId, pending: Pending) {
         self.withdraw_kept(mux, id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
@@ -207,7 +204,7 @@ impl Copilot {
         }
         let params = params.set("message", b"\"\"").set("conversationId", id.as_bytes()).finish();
         let frame = Frame::request(RawId::from(0), "conversation/turn", Some(&params));
-        // Those who start sub-agents are in no mode.
+        // A lead is never in a mode.
         let (conversation_id, restriction) = (id.clone(), Restriction::Process);
         let purpose = Purpose::Copilot(CopilotPurpose::Turn {
             conversation: conversation_id,
@@ -223,7 +220,7 @@ impl Copilot {
         active_turn.suspended = Some(Suspended { request, until: Until::Results });
     }
 
-    /// A suspended turn is told results, in this message.
+    /// Continues a suspended turn with this message of results.
     pub(crate) fn resume_with(&mut self, mux: &mut Mux, id: &ConversationId, turn: &TurnId, message: Value) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active) = (conversation.backend, conversation.active());
@@ -243,7 +240,7 @@ impl Copilot {
         self.release(mux, backend, frame);
     }
 
-    /// A suspended turn has nothing to be told: it ends.
+    /// Ends a suspended turn without results.
     pub(crate) fn end_suspended(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active) = (conversation.backend, conversation.active());
@@ -255,7 +252,7 @@ impl Copilot {
         }
     }
 
-    /// The request under a number that the process that is gone has not heard.
+    /// The request under a new number, for the next process.
     fn ask_next(&mut self, mux: &mut Mux, sent: SentId) -> Option<Frame> {
         let frame = mux.requests_mut().renumber(sent)?;
         let again = SentId::of(&frame)?;
@@ -287,7 +284,7 @@ impl Copilot {
         of_backend.filter(|(id, it)| Self::is_kept(mux, id, it)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Whether what is kept of the running turn of a conversation agrees with the other tables.
+    /// Checks that the state of a running turn agrees with the other tables.
     pub(super) fn check_active_turn(
         mux: &Mux,
         id: &ConversationId,
@@ -319,7 +316,7 @@ impl Copilot {
         }
     }
 
-    /// Settles what was running in a turn whose process is gone. Whether the editor still owes an answer to it.
+    /// Settles the running calls of a turn whose process is gone. Returns whether the editor still owes it an answer.
     fn settle_calls(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) -> bool {
         let family = self.conversations.family(id);
         let asked = |it: &Pending| match (&it.owner, &it.purpose) {
@@ -340,7 +337,7 @@ impl Copilot {
         self.conversations.get(id).is_some_and(|it| !it.active_turn.waits_for.is_empty())
     }
 
-    /// The editor is still asked what a process has asked that is gone, if its answer can be of use.
+    /// Keeps a question to the editor from a dead process, if its answer can be useful.
     fn keep_question(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) {
         let Some(Pending {
             purpose: Purpose::Copilot(CopilotPurpose::ToolCall { conversation, kind }),
@@ -353,7 +350,7 @@ impl Copilot {
         let (of_sub_agent, is_confirmation) =
             (conversation.as_ref() != Some(id), *kind == ToolQuestion::Confirmation);
         if is_confirmation && of_sub_agent {
-            // The sub-agent does not go on.
+            // The sub-agent does not continue.
             return;
         }
         let is_dialogue = is_confirmation && !self.can_invoke(frame);
@@ -365,14 +362,14 @@ impl Copilot {
         }
     }
 
-    /// The editor has answered a confirmation of a process that lives.
+    /// Notes the editor's answer to a confirmation of a living process.
     pub(super) fn on_confirmed(&mut self, id: &ConversationId, asked: &Frame, answer: &Frame) {
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.active_turn.confirmed.push((asked.clone(), answer.clone()));
         }
     }
 
-    /// What was confirmed, and of which the process has said no more.
+    /// Acts on confirmed calls that the process has not reported.
     fn act_on_confirmed(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         for (asked, answer) in std::mem::take(&mut conversation.active_turn.confirmed) {
@@ -390,7 +387,7 @@ impl Copilot {
         }
     }
 
-    /// Whether lspool itself can call the tool that a confirmation is about: a client's own.
+    /// Whether lspool can call the tool of a confirmation itself: a client's tool.
     fn can_invoke(&self, confirmation: &Frame) -> bool {
         let params = confirmation.params().unwrap_or(b"{}");
         let of_mcp = path(params, &["input", "mcpServerName"]).is_some();
@@ -398,7 +395,7 @@ impl Copilot {
             .is_some_and(|it| !of_mcp && !is_edit_tool(&it) && self.catalog.tool(&it).is_some())
     }
 
-    /// Tells the editor what became of calls that it takes for running.
+    /// Reports the end of calls that the editor sees as running.
     fn close_calls(
         &mut self,
         mux: &mut Mux,
@@ -425,7 +422,7 @@ impl Copilot {
         }
     }
 
-    /// The calls of a conversation for which the editor's answer is waited for.
+    /// The calls of a conversation that wait for the editor's answer.
     fn asked_calls(&self, mux: &Mux, top: &ConversationId, of: &ConversationId) -> BTreeSet<String> {
         let Some(conversation) = self.conversations.get(top) else { return BTreeSet::new() };
         let call = |sent: &SentId| {
@@ -440,7 +437,7 @@ impl Copilot {
         conversation.active_turn.waits_for.iter().filter_map(call).collect()
     }
 
-    /// All calls of a turn are settled: it is ready for the next process.
+    /// Makes a turn with settled calls ready for the next process.
     fn go_on(&mut self, mux: &mut Mux, id: &ConversationId) {
         self.close_sub_agents(mux, id, id);
         self.conversations.forget_sub_agents(id);
@@ -466,7 +463,8 @@ impl Copilot {
         }
     }
 
-    /// Ends a turn at lspool's word; gives the next turn of the conversation, which no process has seen.
+    /// Ends a turn, with lspool's `end` and answer; returns the next turn of the conversation, which no process has
+    /// got.
     fn finish_turn(
         &mut self,
         mux: &mut Mux,
@@ -488,7 +486,7 @@ impl Copilot {
         self.conversations.advance(id).map(|(_, next)| next)
     }
 
-    /// The answer to a turn that no process will answer, as the server answered others with this model.
+    /// The answer to a turn that no process will answer, like the server's answers for this model.
     fn made_answer(&self, id: &ConversationId, turn: Option<&TurnId>, asked: &[u8]) -> Vec<u8> {
         let model = path(asked, &["modelInfo", "id"]).or_else(|| member(asked, "model"));
         let model = model.map(|range| &asked[range]);
@@ -504,7 +502,7 @@ impl Copilot {
         answer.set("conversationId", id.as_bytes()).finish()
     }
 
-    /// The user does not want a turn whose process is gone; gives what is next in its conversation.
+    /// Ends a turn that the user has cancelled, after its process; returns the next turn.
     fn cancel_turn(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) -> Option<Frame> {
         for of in self.conversations.family(id) {
             self.close_calls(mux, id, &of, |_| true);
@@ -512,7 +510,7 @@ impl Copilot {
         self.finish_turn(mux, sent, id, Some(cancelled_by_user()))
     }
 
-    /// A turn that waits for its process, having begun in another one, is cancelled. Whether it was one.
+    /// Cancels a turn that waits for its process after it has begun in another. Returns whether it was one.
     pub(super) fn cancel_kept(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) -> bool {
         let is_it = self.conversations.get(id).is_some_and(|it| it.runs(sent) && Self::is_kept(mux, id, it));
         if is_it
@@ -524,8 +522,8 @@ impl Copilot {
         is_it
     }
 
-    /// A conversation is destroyed, or replaced, whose turn has begun in a process that is gone. It ends here: how the
-    /// next process tells its part of it is known only as long as the conversation is.
+    /// Ends the begun turn of a dead process, because its conversation is destroyed or replaced: the renumbering of
+    /// the next process needs the conversation.
     pub(super) fn end_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let (backend, goes_on) = (conversation.backend, conversation.active_turn.segment.is_some());
@@ -538,21 +536,20 @@ impl Copilot {
         }
     }
 
-    /// Nobody hears any more of a turn that a process continues.
+    /// Ends a turn for the editor that a process continues.
     fn end_continued(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) {
         let Some(To::Process(process)) = mux.requests().get(sent).map(|it| it.to) else { return };
         mux.tell(process, cancellation(sent));
         self.note_cancelled(mux, sent, process);
         self.ignore_restored(mux, process, id);
         let next = self.finish_turn(mux, sent, id, Some(cancelled_by_user()));
-        // It is asked when the conversation is gone: what the process says of the old turn until then goes nowhere.
+        // The next turn starts when the conversation is gone: messages about the old turn are dropped until then.
         if let (Some(next), Some(conversation)) = (next, self.conversations.get_mut(id)) {
             conversation.hold(next);
         }
     }
 
-    /// The turn of a conversation is over: what the editor is still asked for it is not wanted any more. An answer
-    /// that comes all the same is part of the history.
+    /// Withdraws the editor's open questions of an ended turn. A late answer belongs to the history.
     pub(super) fn withdraw_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let active_turn = &mut conversation.active_turn;
@@ -575,7 +572,7 @@ impl Copilot {
         }
     }
 
-    /// A backend will not serve: no turn of it goes on.
+    /// Ends all turns of a failed backend.
     pub(super) fn drop_turns(&mut self, mux: &mut Mux, backend: BackendId) {
         let of = |(id, it): (&ConversationId, &Conversation)| (it.backend == backend).then(|| id.clone());
         let all: Vec<ConversationId> = self.conversations.iter().filter_map(of).collect();
@@ -587,7 +584,7 @@ impl Copilot {
         }
     }
 
-    /// A server has answered a turn. If the turn was begun by another process, and not ended, lspool ends it.
+    /// Ends a turn before its answer, if another process had begun it and the server has not ended it.
     pub(crate) fn end_before(
         &self,
         mux: &mut Mux,

@@ -1,29 +1,28 @@
-//! What is known of each method of a Copilot server: where a message of the editor's goes, what is remembered of it.
-//! Data, in one place.
+//! The properties of a Copilot server's methods: the route of a message, and what later processes get. All as data,
+//! in one place.
 
 use crate::core::mux::routes::{CallRule, Dialect, Keep, Names};
 
-/// Where a message of the editor's goes.
+/// The route of an editor's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// What belongs to the process, or is unknown: the conversation's partition when the parameters carry a
-    /// `conversationId`, else the primary.
+    /// The conversation's partition if the parameters have a `conversationId`, else the primary.
     Default,
     /// `conversation/create`: chooses a partition.
     Create,
     /// `conversation/turn`: one at a time in a conversation.
     Turn,
-    /// `conversation/destroy`: unbinds.
+    /// `conversation/destroy`: unbinds the conversation.
     Destroy,
-    /// `conversation/turnDelete`: what was said is forgotten.
+    /// `conversation/turnDelete`: deletes the turn in the history.
     TurnDelete,
-    /// The partition that made the turn named by `turnId`.
+    /// The partition of the turn in `turnId`.
     Turns,
     /// The tool catalog: the primary decides, the partitions follow with their projections.
     Tools(Tools),
-    /// A sign-in that happens in the primary alone; when it is done, the partitions are made to use it.
+    /// A sign-in in the primary. When it is done, the partitions check it.
     SignIn,
-    /// `workspace/executeCommand`: the primary, and a device flow is finished by one of its commands.
+    /// `workspace/executeCommand`: the primary; one of its commands finishes a device flow.
     Command,
 }
 
@@ -35,7 +34,7 @@ pub(crate) enum Tools {
     Status,
 }
 
-/// Methods that do not concern every process, and that are not [`Route::Default`].
+/// Methods that are not for every process, and not [`Route::Default`].
 const ROUTES: &[(&str, Route)] = &[
     ("auth/removeToken", Route::SignIn),
     ("auth/useExistingToken", Route::SignIn),
@@ -57,7 +56,7 @@ const ROUTES: &[(&str, Route)] = &[
     ("workspace/executeCommand", Route::Command),
 ];
 
-/// Where a method goes that does not concern every process.
+/// The route of a method that is not for every process.
 pub(crate) fn route(method: &str) -> Route {
     let at = ROUTES.binary_search_by_key(&method, |(name, _)| name);
     at.map_or(Route::Default, |at| ROUTES[at].1)
@@ -97,14 +96,14 @@ pub(crate) static DIALECT: Dialect = Dialect {
     session: &[
         ("context/registerProviders", Keep::All),
         ("context/unregisterProviders", Keep::All),
-        ("copilot/didChangeToken", Keep::Nothing),
+        ("copilot/didChangeToken", Keep::Never),
         ("copilot/ide/register", Keep::All),
         ("copilot/workspace/didChangeTrust", Keep::All),
         ("customAgent/registerExtensionAgents", Keep::All),
         ("customAgent/unregisterExtensionAgents", Keep::All),
         ("github/didChangeAuth", Keep::Elsewhere),
-        ("mcp/serverAction", Keep::Nothing),
-        ("mcp/updateToolsStatus", Keep::Nothing),
+        ("mcp/serverAction", Keep::Never),
+        ("mcp/updateToolsStatus", Keep::Never),
         ("setEditorInfo", Keep::Latest),
         ("signOut", Keep::Elsewhere),
         ("textDocument/didFocus", Keep::LatestOfDocument),
@@ -166,7 +165,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
     ],
 };
 
-/// Notifications in which every process of a Copilot server speaks about itself. The editor hears the primary's.
+/// Notifications of every process about itself. The editor gets the primary's.
 const ABOUT_PROCESS: &[&str] = &[
     "backgroundAgent/sessionUpdate",
     "backgroundAgent/todosChanged",
@@ -191,7 +190,7 @@ const ABOUT_PROCESS: &[&str] = &[
     "window/logMessage",
 ];
 
-/// Whether a notification of a partition other than the primary stays inside lspool.
+/// Whether a notification of another partition than the primary stays in lspool.
 pub(super) fn is_about_process(method: &str) -> bool {
     ABOUT_PROCESS.binary_search(&method).is_ok()
 }

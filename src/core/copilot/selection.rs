@@ -1,4 +1,4 @@
-//! Which tools a conversation has: what its create asks for, else what a route says, else every tool.
+//! Chooses the tools of a conversation: by its create, else by a route, else every tool.
 
 use crate::{
     config::{AgentConfig, Config, Isolation, RouteConfig, nearest},
@@ -9,18 +9,18 @@ use crate::{
     rpc::{members, text},
 };
 
-/// What was chosen for a conversation.
+/// The choice for a conversation.
 #[derive(Debug)]
 pub(crate) struct Choice {
     pub(crate) set: ToolSet,
-    /// The editor wants to be told what its sub-agents do.
+    /// Whether the editor wants events of its sub-agents.
     pub(crate) events: bool,
-    /// What keeps it to them.
+    /// The wanted isolation.
     pub(crate) wish: Wish,
 }
 
 impl Copilot {
-    /// The tool set of a create.
+    /// Chooses the tool set of a create.
     pub(crate) fn choose(&self, mux: &Mux, params: &[u8]) -> Result<Choice, String> {
         let config = &self.server(mux).config;
         let AskedTools { wanted, lead, events, isolation } =
@@ -50,7 +50,7 @@ impl Copilot {
     }
 }
 
-/// `lspool` of a create.
+/// The member `lspool` of a create.
 #[derive(Debug, Default)]
 struct AskedTools {
     wanted: Option<ToolChoice>,
@@ -65,13 +65,13 @@ enum ToolChoice {
     Agent(String),
 }
 
-/// The keys that it may have.
+/// The valid keys.
 const KEYS: [&str; 5] = ["tools", "agent", "lead", "events", "isolation"];
 
-/// Two of them, of which there is one at most.
+/// The hint about two keys that exclude each other.
 const EITHER: &str = r#"write {"tools": ["NAME", …]} or {"agent": "NAME"}"#;
 
-/// What a create asks for. Whatever is not understood is refused, twice the same key too: it may have been meant to
+/// Reads the member. Every unknown part is an error, and so is a duplicate key, because it may have been meant to
 /// narrow the set.
 fn asked(params: &[u8]) -> Result<AskedTools, String> {
     let mut given = members(params).filter(|(key, _)| key == "lspool").map(|(_, range)| &params[range]);
@@ -133,7 +133,7 @@ fn asked(params: &[u8]) -> Result<AskedTools, String> {
     Ok(AskedTools { wanted, lead, events, isolation })
 }
 
-/// The tools of the partition that serves an agent, as `lspool status` shows them.
+/// The tools of an agent's partition, as `lspool status` shows them.
 pub fn partition_of(agent: &AgentConfig) -> String {
     agent_set(agent).with_lead(agent.lead).shown()
 }
@@ -142,7 +142,7 @@ pub(crate) fn known_agents(config: &Config) -> String {
     config.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// The tools that an agent is defined with.
+/// The tools of an agent's definition.
 pub(crate) fn agent_set(agent: &AgentConfig) -> ToolSet {
     ToolSet::new(agent.tools.as_deref(), &agent.disallowed_tools)
 }

@@ -1,5 +1,5 @@
-//! What of a session only a Copilot server has: its sign-in, the section `github.copilot` of the settings, and where
-//! processes keep what they tell the model.
+//! The parts of a session that only a Copilot server has: the sign-in, the section `github.copilot` of the settings,
+//! and the folder for records.
 
 use std::path::{Path, PathBuf};
 
@@ -14,23 +14,23 @@ use crate::{
     rpc::{Frame, Patch, RawId, elements, member, members, path, text},
 };
 
-/// Sent to a process whose sign-in it would otherwise not look at until it needs a token.
+/// Makes a process check its sign-in, which it would otherwise do only when it needs a token.
 pub(super) const CHECK_STATUS: (&str, &[u8]) = ("checkStatus", b"{}");
 
-/// The record, beside that which any server has.
+/// The Copilot part of the session.
 #[derive(Debug, Default)]
 pub(crate) struct CopilotSession {
-    /// The section `github.copilot` as last pulled.
+    /// The last pulled section `github.copilot`.
     pulled: Option<Bytes>,
-    /// Where processes keep what they tell the model, if they shall.
+    /// The folder in which processes record their requests to the model, if wanted.
     pub(crate) kept_transcripts: Option<PathBuf>,
     auth: Option<Bytes>,
-    /// Taken away from each process as soon as it has them.
+    /// Tools to remove from each process.
     pub(crate) switched_off: SwitchedOff,
 }
 
 impl CopilotSession {
-    /// The editor has signed in, with these parameters.
+    /// Notes the editor's sign-in.
     pub(super) fn sign_in(&mut self, params: &[u8]) {
         self.auth = Some(Bytes::copy_from_slice(params));
     }
@@ -39,15 +39,16 @@ impl CopilotSession {
         self.auth = None;
     }
 
-    /// Whether processes are signed in by the editor.
+    /// Whether the editor signs processes in.
     pub(super) fn has_auth(&self) -> bool {
         self.auth.is_some()
     }
 
-    /// Everything between `initialized` and the tools, in order. `set` decides which MCP servers the settings keep.
+    /// The messages between `initialized` and the tools, in order. `set` decides which MCP servers stay in the
+    /// settings.
     pub(crate) fn replay(&self, session: &Session, replay: Replay, set: &ToolSet) -> Vec<Frame> {
         let Replay { latest, settings: _, folders, documents, of_documents, calls } = replay;
-        // This server keeps a section that a push does not name.
+        // This server keeps a section that is missing in a push.
         let settings = session.merged_settings();
         let mut out: Vec<Frame> = latest.into_iter().chain(settings).map(|it| for_set(&it, set)).collect();
         if let Some(folder) = &self.kept_transcripts {
@@ -62,19 +63,19 @@ impl CopilotSession {
         out
     }
 
-    /// The MCP servers that the settings name.
+    /// The MCP servers in the settings.
     pub(super) fn mcp_servers(&self, session: &Session) -> Vec<String> {
         self.section(session).and_then(mcp_servers).unwrap_or_default()
     }
 
-    /// The section `github.copilot` as it holds: as last pushed, else as last pulled.
+    /// The current section `github.copilot`: as last pushed, else as last pulled.
     fn section<'a>(&'a self, session: &'a Session) -> Option<&'a [u8]> {
         let github = session.setting("github");
         let pushed = github.and_then(|it| Some(&it[member(it, "copilot")?]));
         pushed.or(self.pulled.as_deref())
     }
 
-    /// The editor has answered `workspace/configuration`.
+    /// Notes the editor's answer to `workspace/configuration`.
     pub(super) fn pulled(&mut self, sections: &[Option<String>], answer: &[u8]) {
         let at = sections.iter().position(|it| it.as_deref() == Some("github.copilot"));
         if let Some(value) = at.and_then(|at| elements(answer).nth(at)).map(|range| &answer[range]) {
@@ -82,8 +83,8 @@ impl CopilotSession {
         }
     }
 
-    /// Settings that name the folder of transcripts, or that are as they were. The section is replaced as a whole,
-    /// so all of it is said.
+    /// Settings with or without the folder of transcripts. They contain the whole section, because a push replaces
+    /// it.
     pub(crate) fn transcripts(&self, session: &Session, set: &ToolSet, folder: Option<&Path>) -> Frame {
         let github = session.setting("github").unwrap_or(b"{}");
         let mut section = self.section(session).unwrap_or(b"{}").to_vec();
@@ -96,7 +97,7 @@ impl CopilotSession {
         for_set(&Frame::notification("workspace/didChangeConfiguration", Some(&params)), set)
     }
 
-    /// A push of settings as processes get it instead: one that keeps what it tells the model goes on to do so.
+    /// Adds the folder for records to a push of settings.
     pub(crate) fn keeping(&self, frame: &Frame) -> Option<Frame> {
         let folder = self.kept_transcripts.as_ref()?;
         let params = frame.params()?;
@@ -105,7 +106,7 @@ impl CopilotSession {
         Some(frame.with_params(&Patch::of(params).set_path(&keys, &quoted(folder)).finish()))
     }
 
-    /// The section `github.copilot` of an answer to `workspace/configuration`, likewise.
+    /// Adds the folder for records to the section `github.copilot` of an answer to `workspace/configuration`.
     pub(super) fn keeping_section(&self, section: Vec<u8>) -> Vec<u8> {
         let Some(folder) = &self.kept_transcripts else { return section };
         let object = if section.starts_with(b"{") { &section[..] } else { b"{}" };
@@ -118,7 +119,7 @@ fn quoted(folder: &Path) -> Vec<u8> {
     json!(folder.to_string_lossy()).to_string().into_bytes()
 }
 
-/// What a process with this set is told of a message to every process.
+/// The form of a message for a process with this set.
 pub(super) fn for_set(frame: &Frame, set: &ToolSet) -> Frame {
     if set.is_all() {
         return frame.clone();
@@ -134,7 +135,7 @@ pub(super) fn for_set(frame: &Frame, set: &ToolSet) -> Frame {
     }
 }
 
-/// Parameters of `mcp/updateToolsStatus` without the tools outside the set, which it would switch on.
+/// Removes tools outside the set from the parameters of `mcp/updateToolsStatus`, which would enable them.
 fn without_foreign_statuses(params: &[u8], set: &ToolSet) -> Vec<u8> {
     let Some(range) = member(params, "servers") else { return params.to_vec() };
     let servers = &params[range];
@@ -154,8 +155,8 @@ fn array<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
     [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
 }
 
-/// Where a message that pushes settings has the section `github.copilot`. A server takes it from nowhere else: what is
-/// called `"github.copilot"` in a push is nothing to it.
+/// The path to the section `github.copilot` in a message that pushes settings. The server reads no other place: it
+/// ignores a key `"github.copilot"`.
 fn pushed(frame: &Frame) -> Option<[&'static str; 3]> {
     let settings = match frame.method()? {
         "workspace/didChangeConfiguration" => "settings",
@@ -165,13 +166,13 @@ fn pushed(frame: &Frame) -> Option<[&'static str; 3]> {
     Some([settings, "github", "copilot"])
 }
 
-/// The MCP servers that a push of settings names, if it is about them.
+/// The MCP servers in a push of settings, if it contains any section with them.
 pub(super) fn pushed_mcp_servers(frame: &Frame) -> Option<Vec<String>> {
     let params = frame.params()?;
     mcp_servers(&params[path(params, &pushed(frame)?)?])
 }
 
-/// The MCP servers that the section `github.copilot` names, if it is about them.
+/// The MCP servers in the section `github.copilot`, if it has any.
 pub(super) fn mcp_servers(section: &[u8]) -> Option<Vec<String>> {
     let raw = &section[member(section, "mcp")?];
     let text: Option<String> = serde_json::from_slice(raw).ok();
@@ -179,7 +180,8 @@ pub(super) fn mcp_servers(section: &[u8]) -> Option<Vec<String>> {
     Some(members(map).map(|(server, _)| server.into_owned()).collect())
 }
 
-/// The section `github.copilot` of the settings, likewise. `mcp` is a JSON string that holds a map by server.
+/// Removes MCP servers outside the set from the section `github.copilot`. `mcp` is a JSON string with a map by
+/// server.
 pub(super) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<u8> {
     let Some(range) = member(section, "mcp") else { return section.to_vec() };
     let raw = &section[range];
@@ -190,8 +192,8 @@ pub(super) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<
     if foreign.is_empty() {
         return section.to_vec();
     }
-    // With none left the map is empty rather than absent: a server stops what is taken out of the map, and leaves
-    // running what it has when it is told nothing.
+    // An empty map rather than none: a server stops the MCP servers that disappear from the map, and keeps all
+    // without a map.
     let mut patch = Patch::of(map);
     for server in &foreign {
         patch.remove(server);
@@ -259,7 +261,7 @@ mod tests {
         let nested = r#"{"settings":{"github":{"copilot":{"mcp":"{\"z\":{}}"}}}}"#;
         keep(&mut session, configure, nested);
         assert_eq!(it.mcp_servers(&session), ["z"]);
-        // A push that says nothing of the section leaves it as it is at the server.
+        // A push without the section leaves it unchanged at the server.
         it.kept_transcripts = Some("/t".into());
         let other = Frame::notification(configure, Some(br#"{"settings":{"github":{}}}"#));
         assert_eq!(it.keeping(&other).map(|it| it.to_bytes()), None);

@@ -1,11 +1,11 @@
-//! Processes kept ready: started, signed in, told the session, without tools. A partition that is new, or a backend
-//! whose process has died, takes one in milliseconds instead of starting one.
+//! Spares: processes that are started and signed in, with the session but without tools. A new partition, or a
+//! backend whose process died, takes one within milliseconds.
 //!
-//! A spare is a backend of its own until it is taken: the shell is then told that its process is another one's. Only
-//! a quiet one is taken, of which nothing is owed in either direction.
+//! A spare is a backend until it is taken: then the shell renames its process. Only a quiet one is taken, without
+//! open requests in either direction.
 //!
-//! Starting one is what keeps a machine busiest, and nobody waits for it: it comes after whatever else has just
-//! started, the process that took the last spare included.
+//! A start is expensive for the machine, and nobody waits for that of a spare. So it comes after every other start,
+//! that of the process that took the last spare included.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,15 +31,15 @@ use crate::{
     rpc::{Patch, path},
 };
 
-/// How long a process that serves has been ready before a spare is started. Its first answer is waited for.
+/// How long a serving process must have been ready before a spare starts, because a user waits for its first answer.
 const CALM: Duration = Duration::from_secs(1);
 
-/// The kind of a spare: which capabilities of those that bring tools it is told of.
+/// The kind of a spare: its capabilities, of those that bring tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpareKind([bool; BRINGS.len()]);
 
 impl SpareKind {
-    /// What a process with this set is told of by an editor that has said this in `initialize`.
+    /// The kind for this set, with an editor whose `initialize` is given.
     pub(crate) fn of(set: &ToolSet, initialize: &[u8]) -> SpareKind {
         let offers = |capability: &str| {
             path(initialize, &["initializationOptions", "copilotCapabilities", capability]).is_some()
@@ -48,21 +48,21 @@ impl SpareKind {
         SpareKind(BRINGS.map(|(capability, tool)| offers(capability) && set.contains(tool)))
     }
 
-    /// Whether it holds the capability that brings this tool.
+    /// Whether it has the capability that brings this tool.
     pub(crate) fn contains(self, tool: &str) -> bool {
         BRINGS.iter().zip(self.0).any(|((_, it), held)| held && *it == tool)
     }
 }
 
-/// Three of the server's own tools come with a capability of the client, and come back at every refresh of the token
-/// however often they are taken away: a process whose set lacks such a tool is not told of the capability.
+/// Three tools of the server come with a capability of the client, and come back at every refresh of the token: so a
+/// process whose set lacks such a tool does not get the capability.
 pub(super) const BRINGS: [(&str, &str); 3] = [
     ("subAgent", SUB_AGENT),
     ("manageTodoListTool", "manage_todo_list"),
     ("watchedFiles", "semantic_search"),
 ];
 
-/// Parameters of `initialize` for a process that is told of these capabilities, of those that bring tools.
+/// The parameters of `initialize` with these capabilities, of those that bring tools.
 pub(super) fn initialize_for(params: &[u8], spare_kind: SpareKind) -> Vec<u8> {
     let mut patch = Patch::of(params);
     for (capability, _) in BRINGS.iter().filter(|(_, tool)| !spare_kind.contains(tool)) {
@@ -72,17 +72,17 @@ pub(super) fn initialize_for(params: &[u8], spare_kind: SpareKind) -> Vec<u8> {
     patch.finish()
 }
 
-/// What is known of spares as such.
+/// The state of all spares.
 #[derive(Debug, Default)]
 pub(super) struct Spares {
-    /// Of processes that were kept ready.
+    /// The crashes of spares.
     deaths: Budget,
-    /// When spares may be started.
+    /// When the next spare may start.
     next: Option<Instant>,
 }
 
 impl Copilot {
-    /// Starts and stops spares, so that there are as many of each kind as are wanted, as far as there is room.
+    /// Starts and stops spares, up to the wanted number of each kind, as far as there is room.
     pub(super) fn keep_spares(&mut self, mux: &mut Mux) {
         if !mux.backends().have_changed() {
             return;
@@ -103,7 +103,7 @@ impl Copilot {
             let have = mux.backends().iter().filter(is_of_kind).count();
             let in_use = self.backends(mux).filter(|it| it.accepts() || it.life.is_alive()).count();
             let policy = &mux.server(self.server).settings.policy;
-            // Spares that die one after another are not replaced for ever.
+            // The budget ends a series of crashes.
             if have < wanted && in_use < most && self.spares.deaths.allows_another(mux.now(), policy) {
                 self.start_spare(mux, spare_kind);
             }
@@ -114,7 +114,8 @@ impl Copilot {
         self.partitions.get(id)?.spare
     }
 
-    /// Whether what serves has had its time to itself. Else the next spare is due when it will have, if that is known.
+    /// Whether the serving processes have been ready for long enough. If not, the next spare is due when they will
+    /// have been.
     fn is_calm(&mut self, mux: &Mux) -> bool {
         let now = mux.now();
         let (mut starts, mut calm) = (false, now);
@@ -131,12 +132,12 @@ impl Copilot {
         calm == now && !starts
     }
 
-    /// When spares may be started.
+    /// When the next spare may start.
     pub(super) fn spare_deadline(&self) -> Option<Instant> {
         self.spares.next
     }
 
-    /// The machine may have come to rest: spares may be started.
+    /// Starts spares after the other starts.
     pub(crate) fn on_spare_deadline(&mut self, mux: &mut Mux) {
         let now = mux.now();
         if self.spares.next.take_if(|at| *at <= now).is_some() {
@@ -151,7 +152,7 @@ impl Copilot {
     fn start_spare(&mut self, mux: &mut Mux, spare_kind: SpareKind) {
         let server = self.server;
         let name = format!("spare {} of {}", mux.backends().next_id().0, mux.server(server).name);
-        debug!(name, ?spare_kind, "keeping a process ready");
+        debug!(name, ?spare_kind, "started a spare");
         let now = mux.now();
         let id =
             mux.backends_mut().add(NewBackend { server, role: Role::Spare, name, alias: String::new() }, now);
@@ -160,7 +161,7 @@ impl Copilot {
         self.start_waiting(mux);
     }
 
-    /// Fewer may be wanted than before, and none of a kind that nothing is of any more.
+    /// Stops spares beyond the wanted number, or of an unneeded kind.
     fn stop_surplus(&mut self, mux: &mut Mux, wanted: usize) {
         let kinds = self.spare_kinds(mux, |_| true);
         let mut have: BTreeMap<SpareKind, usize> = BTreeMap::new();
@@ -172,11 +173,11 @@ impl Copilot {
             surplus.extend((*n > wanted || !kinds.contains(&spare_kind)).then_some(it.id));
         }
         for id in surplus {
-            self.stop(mux, id, "there are enough spares");
+            self.stop(mux, id, "enough spares are ready");
         }
     }
 
-    /// Of which kinds these of the backends are that serve.
+    /// The kinds of these serving backends.
     fn spare_kinds(&self, mux: &Mux, which: impl Fn(&Backend) -> bool) -> BTreeSet<SpareKind> {
         let initialize = self.generic_session(mux).initialize();
         let serving = mux.backends().iter().filter(|it| !it.is_spare() && which(it));
@@ -191,7 +192,7 @@ impl Copilot {
         }
     }
 
-    /// A spare that can take the place of a process of this backend.
+    /// A spare that can replace a process of this backend.
     pub(super) fn spare_for(&self, mux: &Mux, id: BackendId) -> Option<BackendId> {
         let set = self.partitions.served(id)?;
         let is_first = id == self.primary && !self.generic_session(mux).is_open();
@@ -201,7 +202,7 @@ impl Copilot {
     /// A spare that can serve this set at once.
     pub(super) fn spare_with(&self, mux: &Mux, set: &ToolSet) -> Option<BackendId> {
         let session = self.generic_session(mux);
-        // Its MCP servers would have to be started first, and that is what takes time.
+        // It would have to start the MCP servers of the set first, which takes time.
         if self.session.mcp_servers(session).iter().any(|it| set.wants_mcp_server(it)) {
             return None;
         }
@@ -213,7 +214,7 @@ impl Copilot {
         mux.backends().iter().find(fits).map(|it| it.id)
     }
 
-    /// The process of a spare is this backend's from now on.
+    /// Gives a backend the process of a spare.
     pub(super) fn adopt_spare(&mut self, mux: &mut Mux, id: BackendId, spare: BackendId) {
         let Some(process) = mux.adopt(id, spare) else { return };
         self.partitions.remove(spare);
@@ -224,7 +225,7 @@ impl Copilot {
     }
 }
 
-/// Whether nothing is owed to a process, or by it, and nothing waits for it.
+/// Whether there are no open requests in either direction, and an empty queue.
 fn is_quiet(mux: &Mux, process: ProcessId) -> bool {
     let open = mux.requests().iter().any(|(_, it)| {
         it.to == To::Process(process) || matches!(&it.owner, Owner::Backend(by, _) if *by == process)

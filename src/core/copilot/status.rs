@@ -1,4 +1,4 @@
-//! What people are told of tool sets and of the conversations with each.
+//! The status of tool sets and their conversations.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Copilot {
-    /// The tool sets of all conversations and partitions, and what keeps conversations to each.
+    /// The tool sets of all conversations and partitions, with their isolation.
     pub(crate) fn sets(&self, mux: &Mux) -> Vec<Value> {
         let mut sets: BTreeMap<(&ToolSet, bool), (BackendId, Vec<String>)> = BTreeMap::new();
         for (id, it) in self.partitions.iter().filter(|(id, it)| *id != self.primary && it.spare.is_none()) {
@@ -43,7 +43,7 @@ impl Copilot {
         sets.into_iter().map(set).collect()
     }
 
-    /// The tools of the conversations of a backend as they were declared, unless these are all.
+    /// The declared tools of a backend's conversations, unless they have all tools.
     pub(crate) fn declared_tools(&self, id: BackendId) -> Option<Vec<String>> {
         self.partitions.set(id).filter(|it| !it.is_all()).map(ToolSet::names)
     }

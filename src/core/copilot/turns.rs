@@ -1,5 +1,4 @@
-//! Conversations with a Copilot server: which partition a create goes to, one turn at a time, and no tool call
-//! from outside a partition's set.
+//! Turns of conversations: binds a create to a partition, sends one turn at a time, and handles progress.
 
 pub(crate) mod tool_calls;
 
@@ -36,7 +35,7 @@ use crate::{
     rpc::{Frame, Patch, RawId, elements, member, text},
 };
 
-/// A conversation that is to be created, and its place.
+/// A new conversation with its place.
 #[derive(Debug)]
 pub(crate) struct Placed {
     owner: Owner,
@@ -54,8 +53,8 @@ impl Placed {
 }
 
 impl Copilot {
-    /// `conversation/create`: the partition is chosen and the conversation bound before it is sent on, so that no
-    /// tool call can come for an unbound one.
+    /// Handles `conversation/create`: chooses the partition and binds the conversation before the create is sent, so
+    /// that every tool call belongs to a bound conversation.
     pub(super) fn on_create(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) -> Option<Placed> {
         let params = frame.params().unwrap_or(b"{}");
         match self.choose(mux, params) {
@@ -67,26 +66,26 @@ impl Copilot {
         }
     }
 
-    /// Creates a conversation whose tools are chosen.
+    /// Creates a conversation with chosen tools.
     pub(crate) fn create(&mut self, mux: &mut Mux, owner: Owner, choice: Choice, frame: &Frame) {
         if let Some(placed) = self.place_create(mux, owner, choice, frame) {
             self.bind(mux, placed);
         }
     }
 
-    /// Finds a place for a conversation whose tools are chosen; a request that cannot have one is answered.
+    /// Places a conversation with chosen tools; answers a request without a place.
     fn place_create(&mut self, mux: &mut Mux, owner: Owner, choice: Choice, frame: &Frame) -> Option<Placed> {
         let params = frame.params().unwrap_or(b"{}");
         let odd_id = member(params, "conversationId")
             .is_some_and(|it| ConversationId::from_raw(&params[it]).is_none());
         let refusal = match (odd_id, self.generic_session(mux).is_initialized()) {
             (false, true) => None,
-            // What is no id, or comes too early, is for the server to refuse.
+            // The server refuses an invalid id, or a request that comes too early.
             _ if choice.set.is_all() => {
                 mux.send_to_backend(self.primary, owner, Purpose::Plain, &without_lspool(frame));
                 return None;
             }
-            // Here, if the primary would have more tools for it than it asks for.
+            // lspool refuses it if the primary would give it more tools than it asks for.
             (_, false) => Some(Failure::new(Cause::NotInitialized, "send `initialized` first")),
             (true, true) => {
                 let message = "`conversationId` must be a string or a number";
@@ -139,7 +138,7 @@ impl Copilot {
             restriction,
         });
         let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
-        info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
+        info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "conversation bound");
         self.end_kept(mux, &id);
         self.drop_unsent(mux, &id);
         let replaced = self.conversations.bind(id.clone(), backend, set, None);
@@ -158,7 +157,7 @@ impl Copilot {
         self.release(mux, backend, frame);
     }
 
-    /// A create took the id of a living conversation. In another partition the old one is destroyed.
+    /// Handles a create with the id of a living conversation. The old one is destroyed if it is in another partition.
     fn on_replaced(
         &mut self,
         mux: &mut Mux,
@@ -175,8 +174,7 @@ impl Copilot {
         }
     }
 
-    /// The request with an id for the conversation and the turn, if it has none: a turn that is to go on in another
-    /// process must be known by name.
+    /// Adds missing ids of the conversation and the turn: a turn needs a name to continue in another process.
     fn with_ids(&mut self, mux: &mut Mux, frame: &Frame, id: &ConversationId) -> Frame {
         let params = frame.params().unwrap_or(b"{}");
         let mut patch = Patch::of(params);
@@ -254,7 +252,7 @@ impl Copilot {
         self.release(mux, backend, frame);
     }
 
-    /// Where the next turn of a conversation is served, and what keeps it to its tools there.
+    /// The place and the restriction of a conversation's next turn.
     fn next_place(
         &mut self,
         mux: &mut Mux,
@@ -266,7 +264,7 @@ impl Copilot {
         };
         let (set, mode) = (conversation.set.clone(), conversation.mode);
         if conversation.active().is_some() && mode.is_some() {
-            // It stays where it is until the turn that runs is over.
+            // It stays until the running turn has ended.
             let place = Placement { backend: conversation.backend, mode };
             let restriction =
                 self.mode_for(mux, &set, request).map_or(Restriction::Leaves, Restriction::Mode);
@@ -284,7 +282,7 @@ impl Copilot {
         Ok((place, place.restriction()))
     }
 
-    /// The server forgets a turn, and so does what it would be told of it.
+    /// Deletes a turn in the history, like the server.
     pub(super) fn on_turn_delete(&mut self, frame: &Frame) {
         let conversation = field(frame, "conversationId").and_then(|it| self.conversations.get_mut(&it));
         if let (Some(conversation), Some(turn)) = (conversation, field(frame, "turnId")) {
@@ -292,7 +290,7 @@ impl Copilot {
         }
     }
 
-    /// The editor has answered a tool call: its result counts even if no process lives to report it.
+    /// Notes the editor's answer to a tool call: the result counts even if no process reports it.
     pub(crate) fn on_tool_answered(&mut self, id: &ConversationId, call: &Frame, answer: Option<&Frame>) {
         let params = call.params().unwrap_or(b"{}");
         let result = answer.and_then(Frame::result);
@@ -311,7 +309,7 @@ impl Copilot {
         }
     }
 
-    /// The answer to a create or turn: nothing of that turn follows it.
+    /// Handles the answer to a create or turn, after which no message of the turn follows.
     pub(super) fn on_turn_answered(
         &mut self,
         mux: &mut Mux,
@@ -337,7 +335,7 @@ impl Copilot {
         self.clear_transcripts(mux, process);
     }
 
-    /// Lets the next turn of the conversation go.
+    /// Starts the next turn of the conversation.
     pub(super) fn end_turn(&mut self, mux: &mut Mux, id: &ConversationId, sent: SentId) {
         if self.conversations.get(id).is_none_or(|it| !it.runs(sent)) {
             return;
@@ -348,7 +346,7 @@ impl Copilot {
         }
     }
 
-    /// The server says itself what becomes of turns that waited.
+    /// The server answers the turns that waited.
     fn unbind(&mut self, mux: &mut Mux, id: &ConversationId) {
         self.withdraw_kept(mux, id);
         for of in self.conversations.family(id) {
@@ -362,8 +360,8 @@ impl Copilot {
         }
     }
 
-    /// A create or turn was refused, or cancelled before any process had seen it. Where there is no conversation,
-    /// none keeps its partition busy.
+    /// Handles a create or turn that was refused, or cancelled before a process got it. A conversation that does not
+    /// exist must not keep its partition busy.
     pub(super) fn on_turn_failed(
         &mut self,
         mux: &mut Mux,
@@ -379,7 +377,8 @@ impl Copilot {
         }
     }
 
-    /// `conversation/destroy` unbinds. The server takes strings only: a number lives on, but counts no more.
+    /// Handles `conversation/destroy`. The server takes strings only: a numeric conversation lives on, but stops
+    /// counting.
     pub(crate) fn on_destroy(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) {
         let id: Option<ConversationId> = field(frame, "conversationId");
         let text = id.as_ref().and_then(ConversationId::as_text).map(std::borrow::Cow::into_owned);
@@ -401,7 +400,7 @@ impl Copilot {
         }
     }
 
-    /// Takes in progress of a Copilot server. Gives what of it the editor gets.
+    /// Handles progress of a Copilot server. Returns the part for the editor.
     pub(crate) fn on_progress<'a>(
         &mut self,
         mux: &mut Mux,
@@ -420,7 +419,7 @@ impl Copilot {
         Some(Progress { params, kind: progress.kind, ends })
     }
 
-    /// Passes progress on to the editor.
+    /// Forwards progress to the editor.
     pub(crate) fn pass_progress(mux: &mut Mux, process: ProcessId, frame: &Frame, it: Progress<'_>) {
         let Progress { params, kind, ends: _ } = it;
         match (mux.tokens_mut().passed(process.backend, kind, &params), params) {
@@ -429,8 +428,8 @@ impl Copilot {
         }
     }
 
-    /// Where turns and the conversations of sub-agents are first seen, and what was said. Gives the parameters that the
-    /// editor gets, if it gets any.
+    /// Notes new turns, conversations of sub-agents, and texts. Returns the parameters for the editor, if it gets
+    /// any.
     fn hear<'a>(
         &mut self,
         mux: &mut Mux,
@@ -480,8 +479,8 @@ impl Copilot {
         }
     }
 
-    /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report
-    /// as it is. This is done for each of them.
+    /// Notes a few more words of an answer in a known shape, if the editor gets the report unchanged. Runs for each
+    /// such report.
     fn note_told(&mut self, mux: &Mux, process: ProcessId, words: &ReplyDelta<'_>) -> bool {
         let ReplyDelta { conversation, turn, round, reply } = words;
         let is_orphan = |it: &Partition| it.restores.is_orphan(conversation);
@@ -500,7 +499,7 @@ impl Copilot {
         true
     }
 
-    /// How ids of this turn are told to the editor, if another process has begun it.
+    /// The renumbering of this turn for the editor, if another process had begun it.
     fn segment(&self, id: &ConversationId, turn: &TurnId) -> Option<&TurnSegment> {
         let active_turn = &self.conversations.get(id)?.active_turn;
         active_turn.segment.as_ref().filter(|_| active_turn.turn.as_ref() == Some(turn))
@@ -536,7 +535,7 @@ impl Copilot {
         }
     }
 
-    /// A turn begins: its question is part of the history. Whether the editor has not heard of it before.
+    /// Handles the begin of a turn, whose question belongs to the history. Returns whether it is new to the editor.
     fn on_question(
         &mut self,
         mux: &mut Mux,
@@ -557,7 +556,7 @@ impl Copilot {
         if active_turn.turn.is_some() && active_turn.segment.is_some() {
             return false;
         }
-        // A server may begin it again that has ended it.
+        // A server may begin an ended turn again.
         active_turn.over = Over::No;
         active_turn.turn = Some(turn.clone());
         true
@@ -595,7 +594,7 @@ impl Copilot {
         }
     }
 
-    /// The conversation whose turn runs under the token of this progress.
+    /// The conversation whose turn uses the token of this progress.
     fn caller(mux: &Mux, backend: BackendId, token: Option<&Token>) -> Option<ConversationId> {
         let running = mux.requests().filter(|it| match (&it.purpose, it.to) {
             (Purpose::Copilot(CopilotPurpose::Turn { token: of, .. }), To::Process(process)) => {
@@ -610,7 +609,7 @@ impl Copilot {
     }
 }
 
-/// What the editor gets of a server's progress.
+/// The part of a server's progress for the editor.
 #[derive(Debug)]
 pub(crate) struct Progress<'a> {
     pub(crate) params: Cow<'a, [u8]>,
@@ -619,27 +618,27 @@ pub(crate) struct Progress<'a> {
     pub(crate) ends: Option<ConversationId>,
 }
 
-/// Asks a server to forget a conversation.
+/// The request to destroy a conversation.
 pub(crate) fn destruction(id: &ConversationId) -> Frame {
     let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
     Frame::request(RawId::from(0), "conversation/destroy", Some(&params))
 }
 
-/// Where the parameters of a create have what is asked: the last of the turns.
+/// The range of the question in the parameters of a create: in the last of the turns.
 pub(super) fn question_in(params: &[u8]) -> Option<Range<usize>> {
     let turns = member(params, "turns")?;
     let last = elements(&params[turns.clone()]).last()?;
     Some(turns.start + last.start..turns.start + last.end)
 }
 
-/// The turn that a create or turn asks for.
+/// The turn in a create or turn.
 fn turn_of(frame: &Frame) -> Option<TurnId> {
     let params = frame.params()?;
     let turn = question_in(params).map_or(params, |it| &params[it]);
     TurnId::from_raw(&turn[member(turn, "turnId")?])
 }
 
-/// The id of a turn, as the server writes those that it makes: clients may take it for one.
+/// An id of a turn in the server's form, which clients may expect.
 fn uuid(identity: &Identity, n: u64) -> String {
     let high = identity.mixed(2 * n);
     let low = identity.mixed(2 * n + 1);
@@ -650,7 +649,7 @@ fn uuid(identity: &Identity, n: u64) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// The create as the server gets it: what is meant for lspool stays here.
+/// Removes the member `lspool` from a create.
 fn without_lspool(frame: &Frame) -> Frame {
     match frame.params() {
         Some(params) if member(params, "lspool").is_some() => {

@@ -1,4 +1,4 @@
-//! Answers in both directions: back to whoever asked, under the id it knows.
+//! Answers in both directions, under the id that the asking peer knows.
 
 use tracing::{debug, warn};
 
@@ -13,11 +13,11 @@ use crate::{
     rpc::{Frame, Patch, elements, path},
 };
 
-/// The commands that an answer to `initialize` offers.
+/// The path to the commands in an answer to `initialize`.
 const COMMANDS: [&str; 3] = ["capabilities", "executeCommandProvider", "commands"];
 
 impl Mux {
-    /// The request that a server's answer belongs to.
+    /// Takes the request of a server's answer.
     pub(crate) fn take_answered_by_server(
         &mut self,
         process: ProcessId,
@@ -25,12 +25,12 @@ impl Mux {
     ) -> Option<(SentId, Pending)> {
         let found = answer.id().and_then(|id| self.requests.take_answered(&id, Peer::Backend(process)));
         if found.is_none() {
-            debug!(?answer, "dropped: an answer that nobody waits for");
+            debug!(?answer, "dropped: answer without a request");
         }
         found
     }
 
-    /// Answers the client that has asked.
+    /// Answers the client of a request.
     pub(crate) fn answer_client(&mut self, pending: &Pending, answer: &Frame) {
         if let Owner::Client(client, wire) = &pending.owner {
             let told = match pending.purpose {
@@ -43,22 +43,22 @@ impl Mux {
         }
     }
 
-    /// Passes an answer of a server on to whoever has asked.
+    /// Forwards a server's answer to the client.
     pub(crate) fn pass_answer(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
         self.close_token(process, pending);
         self.answer_client(pending, answer);
         self.note_answered(process, pending, answer);
     }
 
-    /// Notes what a process has answered a client, if it took the place of another.
+    /// Notes the answer of a process that is not the first of its backend.
     pub(crate) fn note_answered(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
         if process.generation.0 > 1 && pending.owner.is_client() {
             self.note_answered_by_successor(process, &pending.frame, answer);
         }
     }
 
-    /// The answer to `initialize` with lspool's own commands: some editors run only what is offered there, also among
-    /// those that do not say that they run commands.
+    /// Adds lspool's commands to the answer to `initialize`: some editors run only offered commands, even if they do
+    /// not say that they run commands.
     pub(super) fn with_commands(&self, answer: &Frame) -> Frame {
         let (Some(result), Some(server)) = (answer.result(), self.servers.first()) else {
             return answer.clone();
@@ -70,8 +70,8 @@ impl Mux {
         answer.with_result(&Patch::of(result).set_path(&COMMANDS, format!("[{all}]").as_bytes()).finish())
     }
 
-    /// What a request has begun under its token is over: for the editor, the answer says so. Of `initialize` a server
-    /// may go on to tell.
+    /// Ends the progress token of an answered request: the answer tells the editor. After the answer to `initialize`
+    /// a server may continue its progress.
     pub(crate) fn close_token(&mut self, process: ProcessId, pending: &Pending) {
         if !matches!(pending.purpose, Purpose::Initialize) {
             let params = pending.frame.params().unwrap_or(b"{}");
@@ -79,8 +79,8 @@ impl Mux {
         }
     }
 
-    /// Ends what a request has begun under its token, unless the server has ended it. `subject`: the conversation that
-    /// the request is about; `error`: a raw message.
+    /// Ends the progress of a request, unless the server has ended it. `subject` is the conversation of the request,
+    /// `error` a raw message.
     pub(crate) fn end_token(
         &mut self,
         process: ProcessId,
@@ -96,16 +96,16 @@ impl Mux {
         }
     }
 
-    /// The request that an answer of the editor's belongs to.
+    /// Takes the request of an editor's answer.
     pub(crate) fn take_answered_by_editor(&mut self, answer: &Frame) -> Option<(SentId, Pending)> {
         let found = answer.id().and_then(|id| self.requests.take_answered(&id, Peer::EDITOR));
         if found.is_none() {
-            debug!(?answer, "dropped: an answer of the editor that nobody waits for");
+            debug!(?answer, "dropped: answer of the editor without a request");
         }
         found
     }
 
-    /// Whether the process still runs that is to be told this answer.
+    /// Whether the process for this answer still runs.
     pub(crate) fn is_waited_for(&self, process: ProcessId, answer: &Frame) -> bool {
         let is_current = self.is_current(process);
         if !is_current {
@@ -114,7 +114,7 @@ impl Mux {
         is_current
     }
 
-    /// Answers what a process has asked the editor.
+    /// Answers the request of a process.
     pub(crate) fn answer_server(&mut self, pending: &Pending, answer: &Frame) {
         let Owner::Backend(process, wire) = &pending.owner else { return };
         if !self.is_waited_for(*process, answer) {
@@ -136,7 +136,7 @@ impl Mux {
     }
 }
 
-/// The answer to `workspace/configuration` with one value per section. `None`: it has that.
+/// Pads an answer to `workspace/configuration` to one value per section. `None`: it is complete.
 fn one_by_section(answer: &Frame, n_sections: usize) -> Option<Frame> {
     let values = section_values(answer, n_sections);
     (given_values(answer).count() != n_sections).then(|| with_values(answer, &values)).flatten()
@@ -147,12 +147,12 @@ fn given_values(answer: &Frame) -> impl Iterator<Item = &[u8]> {
     elements(given).map(|range| &given[range])
 }
 
-/// The values of an answer to `workspace/configuration`, one per section whatever the editor says.
+/// The values of an answer to `workspace/configuration`, one per section, for any answer.
 pub(crate) fn section_values(answer: &Frame, n_sections: usize) -> Vec<&[u8]> {
     given_values(answer).chain(std::iter::repeat(&b"null"[..])).take(n_sections).collect()
 }
 
-/// The answer to `workspace/configuration` with these values.
+/// Replaces the values of an answer to `workspace/configuration`.
 pub(crate) fn with_values<T: AsRef<[u8]>>(answer: &Frame, values: &[T]) -> Option<Frame> {
     let values: Vec<&[u8]> = values.iter().map(AsRef::as_ref).collect();
     let result = [b"[".as_slice(), &values.join(b",".as_slice()), b"]"].concat();

@@ -1,4 +1,4 @@
-//! Cancellation, by request id and by progress token, in both directions.
+//! Cancellation by request id and by progress token, in both directions.
 
 use super::Mux;
 use crate::{
@@ -16,21 +16,21 @@ use crate::{
 };
 
 impl Mux {
-    /// Whether a request was cancelled by who sent it.
+    /// Whether the sender has cancelled the request.
     pub(crate) fn is_cancelled(&self, sent: Option<SentId>) -> bool {
         sent.and_then(|it| self.requests.get(it)).is_some_and(|it| it.marks.cancelled)
     }
 
-    /// The request that a `$/cancelRequest` of a client means. One that is not in flight has been answered already.
+    /// Finds the request of a client's `$/cancelRequest`. A missing request has been answered already.
     pub(crate) fn cancelled_by(&self, client: ClientId, frame: &Frame) -> Option<SentId> {
         self.requests.of_client(client, &field(frame, "id")?)
     }
 
-    /// A client does not want a request any more. `frame`: its `$/cancelRequest`, for the process.
+    /// Cancels a request of a client. `frame` is its `$/cancelRequest`, for the process.
     pub(crate) fn cancel(&mut self, sent: SentId, frame: Option<&Frame>) {
         let Some(Pending { to, purpose, .. }) = self.requests.get(sent) else { return };
         match *to {
-            // A process that is never asked to initialize serves nobody.
+            // Without `initialize`, the process would be useless.
             To::Queue(_) if matches!(purpose, Purpose::Initialize) => {}
             To::Queue(_) => {
                 self.cancel_queued(sent);
@@ -41,21 +41,21 @@ impl Mux {
         }
     }
 
-    /// Takes a request that no process has seen out of its queue.
+    /// Removes a queued request.
     pub(crate) fn cancel_queued(&mut self, sent: SentId) {
         if let Some(To::Queue(backend)) = self.requests.get(sent).map(|it| it.to) {
             self.unqueue(backend, sent);
         }
     }
 
-    /// Answers a request that no process has seen; gives it back.
+    /// Answers a queued request with an error; returns it.
     pub(crate) fn fail_unsent(&mut self, sent: SentId) -> Option<Pending> {
         let pending = self.requests.take(sent)?;
-        self.fail(&pending.owner, &Failure::new(Cause::Cancelled, "cancelled before it was sent on"));
+        self.fail(&pending.owner, &Failure::new(Cause::Cancelled, "cancelled before a server got it"));
         Some(pending)
     }
 
-    /// Tells a process that a request is not wanted any more.
+    /// Sends the cancellation of a request to a process.
     pub(crate) fn cancel_at(&mut self, process: ProcessId, sent: SentId, frame: Option<&Frame>) {
         if let Some(frame) = frame {
             let params =
@@ -65,7 +65,7 @@ impl Mux {
         self.requests.mark(sent, |it| it.cancelled = true);
     }
 
-    /// Takes a request out of the queue of its backend.
+    /// Removes a request from the queue of its backend.
     pub(crate) fn unqueue(&mut self, backend: BackendId, sent: SentId) {
         let Some(queue) = self.backends.get_mut(backend).map(super::pool::backend::Backend::queue) else {
             return;
@@ -75,8 +75,8 @@ impl Mux {
         }
     }
 
-    /// `window/workDoneProgress/cancel` and `$/progress` of the editor, under a token that a server chose. Whether
-    /// it is one.
+    /// Handles `window/workDoneProgress/cancel` and `$/progress` of the editor with a token that a server chose.
+    /// Returns whether the message is one.
     pub(crate) fn on_editor_progress(&mut self, frame: &Frame) -> bool {
         let Some(token) = field(frame, "token") else { return false };
         let Some((backend, theirs)) = self.tokens.owner(&token) else { return false };
@@ -90,14 +90,14 @@ impl Mux {
         true
     }
 
-    /// `$/cancelRequest` of a server, for a request that the editor knows under another id, or one of the builtin
-    /// tools. Gives the id of a call that is not at work, and so will not be answered by anybody else.
+    /// Handles `$/cancelRequest` of a server, for a request that the editor knows under another id, or for a call of
+    /// a builtin tool. Returns the id of a call that does not run yet, and so gets no other answer.
     pub(crate) fn on_server_cancel(&mut self, process: ProcessId, frame: &Frame) -> Option<RequestId> {
         let wire = field(frame, "id")?;
         let sent = self.requests.of_process(process, &wire)?;
         if self.requests.get(sent).is_some_and(|it| it.to == To::BuiltinTools) {
             self.withdraw(sent, To::BuiltinTools);
-            // It was not at work yet: the user was asked whether it may be.
+            // The call does not run yet, because the user has the question about it.
             return self.requests.get(sent).is_none().then_some(wire);
         }
         let params = frame.params().unwrap_or(b"{}");
@@ -106,7 +106,7 @@ impl Mux {
         None
     }
 
-    /// What the editor, or one of the builtin tools, was asked is not wanted any more.
+    /// Withdraws a request to the editor or to a builtin tool.
     pub(crate) fn withdraw(&mut self, sent: SentId, to: To) {
         if to != To::BuiltinTools {
             return self.tell_editor(cancellation(sent));
@@ -115,7 +115,7 @@ impl Mux {
         if questions.is_empty() {
             return self.act(Effect::CancelTool(RawId::from(sent)));
         }
-        // Nobody is at work on it, so nobody will answer.
+        // It does not run yet, so no answer will come.
         self.requests.take(sent);
         for question in questions {
             self.requests.take(question);
@@ -124,7 +124,7 @@ impl Mux {
     }
 }
 
-/// Says to whoever was asked that a request is not wanted any more.
+/// The `$/cancelRequest` for a request.
 pub(crate) fn cancellation(sent: SentId) -> Frame {
     let params = format!(r#"{{"id":{sent}}}"#);
     Frame::notification("$/cancelRequest", Some(params.as_bytes()))

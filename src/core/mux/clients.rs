@@ -1,5 +1,5 @@
-//! Who may ask: the editor, from its first byte to the last (`initialize`, `shutdown`, `exit`, end of file), and other
-//! clients, which have no handshake.
+//! The clients: the editor, from its first byte to the last (`initialize`, `shutdown`, `exit`, end of file), and
+//! other clients, which have no handshake.
 
 use std::{
     collections::VecDeque,
@@ -29,31 +29,31 @@ use crate::{
     rpc::{Frame, Kind, Patch, RawId, elements, file_path, member, path, text},
 };
 
-/// How long the answers to `shutdown` are waited for.
+/// How long lspool waits for the answers to `shutdown`.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
-/// How long the next of the answers is waited for that an editor is owed when it has closed its stream.
+/// How long lspool waits for each further answer after the editor has closed its stream.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
-/// The same while the server starts: a pipe is often filled and closed before it is ready.
+/// The same while the server starts: a script often fills a pipe and closes it before the server is ready.
 const START_GRACE: Duration = Duration::from_millis(2500);
-/// How long servers may finish what they were told once their stream is closed too.
+/// How long servers may work after lspool has closed their stream too.
 const FINISH_GRACE: Duration = Duration::from_millis(1500);
 
-/// How far the editor has come.
+/// The state of the editor's session.
 #[derive(Debug, Default)]
 enum Phase {
     /// Before `initialize`.
     #[default]
     Waiting,
-    /// `initialize` has come; the workspace is being looked at. What the editor sends meanwhile waits.
+    /// `initialize` has come, and the shell searches for the server. Further messages wait.
     Preparing { early: VecDeque<Frame> },
     /// Messages flow.
     Open,
-    /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exit`: has come too.
+    /// `shutdown` has come; lspool answers it after the servers, or at the deadline. `exit`: it has come too.
     ShuttingDown { id: RequestId, deadline: Instant, exit: bool },
     /// `shutdown` is answered; only `exit` is expected.
     ShutDown,
-    /// The editor has closed its stream and is owed nothing; so the servers have seen the end of theirs. What they
-    /// still say is passed on.
+    /// The editor has closed its stream and is owed nothing, so lspool has closed the streams of the servers. Their
+    /// messages still pass.
     Finishing,
     /// The shell was told to exit.
     Exiting,
@@ -85,7 +85,7 @@ impl Phase {
 #[derive(Debug)]
 struct Draining {
     until: Instant,
-    /// How many answers it is still owed.
+    /// The number of owed answers.
     owed: usize,
 }
 
@@ -95,22 +95,22 @@ impl Draining {
     }
 }
 
-/// What is known of the clients.
+/// The state of the clients.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     phase: Phase,
-    /// The editor has closed its stream.
+    /// Set after the editor has closed its stream.
     draining: Option<Draining>,
-    /// The editor gives one id to several requests.
+    /// Whether the editor gives one id to several requests.
     is_unnumbered: bool,
-    /// The editor lets so much wait that servers are not read.
+    /// Whether the editor's queue is over high water, so that servers are not read.
     is_slow: bool,
-    /// Workspace folders of `initialize`.
+    /// The workspace folders in `initialize`.
     folders: Vec<PathBuf>,
 }
 
 impl Clients {
-    /// Workspace folders of `initialize`.
+    /// The workspace folders in `initialize`.
     pub(crate) fn folders(&self) -> &[PathBuf] {
         &self.folders
     }
@@ -121,7 +121,7 @@ impl Clients {
         matches!(self.phase, Phase::Open)
     }
 
-    /// Whether the editor has asked to initialize, and not to shut down.
+    /// Whether `initialize` has come, and `shutdown` has not.
     #[cfg(test)]
     pub(crate) fn is_serving(&self) -> bool {
         matches!(self.phase, Phase::Preparing { .. } | Phase::Open)
@@ -141,25 +141,25 @@ impl Clients {
         self.phase.is_exiting()
     }
 
-    /// Whether the editor lets so much wait that servers are not read.
+    /// Whether the editor's queue is over high water, so that servers are not read.
     pub(super) fn is_slow(&self) -> bool {
         self.is_slow
     }
 }
 
-/// What is left of a message of the editor's once its handshake has been looked at.
+/// The next step for a message of the editor, after the handshake.
 #[derive(Debug)]
 pub(crate) enum FromEditor {
     /// Nothing.
     Handled,
-    /// It is to be routed.
+    /// Route it.
     Open(Frame),
-    /// It answers a server after the editor has shut lspool down.
+    /// An answer to a server after `shutdown`.
     LateAnswer(Frame),
 }
 
 impl Mux {
-    /// Takes in a message of the editor's as far as the handshake is concerned.
+    /// Handles the handshake part of an editor's message.
     pub(crate) fn on_editor_frame(&mut self, frame: Frame) -> FromEditor {
         if frame.kind() == Kind::Notification && frame.method() == Some("exit") {
             self.on_exit(frame);
@@ -183,7 +183,7 @@ impl Mux {
                 self.tell_editor(failure.answer(id.into()));
             }
             (Kind::Request | Kind::Notification | Kind::Response, _) => {
-                warn!(?frame, "dropped: the editor has not sent initialize");
+                warn!(?frame, "dropped: editor has not sent initialize");
             }
         }
     }
@@ -199,7 +199,7 @@ impl Mux {
         self.clients.phase = Phase::Preparing { early: VecDeque::from([frame]) };
     }
 
-    /// The workspace is known: messages flow from now on. Gives what the editor has sent meanwhile, if it waits.
+    /// Opens the session. Returns the messages that the editor has sent meanwhile, if it waits.
     pub(crate) fn open(&mut self) -> Option<VecDeque<Frame>> {
         match std::mem::replace(&mut self.clients.phase, Phase::Open) {
             Phase::Preparing { early } => Some(early),
@@ -212,7 +212,7 @@ impl Mux {
         }
     }
 
-    /// Adds a server, with a primary that waits for its process.
+    /// Adds a server with a primary that waits for its process.
     pub(crate) fn add_server(&mut self, prepared: Prepared) -> ServerId {
         let Prepared { config, name, server, launch, missing, warnings: _, transcripts: _, group } = prepared;
         let others = group.map(|it| self.begin_group(it)).unwrap_or_default();
@@ -238,7 +238,7 @@ impl Mux {
         server
     }
 
-    /// Passes the editor's `initialize` on to the server, if none has been.
+    /// Forwards the editor's `initialize` to the server, once.
     pub(crate) fn forward_initialize(&mut self, frame: &Frame) {
         if self.is_group() {
             return self.open_group(frame);
@@ -246,13 +246,13 @@ impl Mux {
         let params = self.initialize_params(frame.params().unwrap_or(b"{}"));
         let (Some(server), Some(id)) = (self.servers.first_mut(), frame.id()) else { return };
         let (primary, frame) = (server.primary, frame.with_params(&params));
-        // The editor knows the token until its end: only one process may report under it.
+        // The editor knows the token until its end, so only one process may report under it.
         server.session.initialize = Patch::of(&params).remove("workDoneToken").finish().into();
         let owner = Owner::Client(ClientId::EDITOR, id.into());
         self.send_to_backend(primary, owner, Purpose::Initialize, &frame);
     }
 
-    /// Whether this is the `initialize` that is still to be passed on.
+    /// Whether this is the `initialize` to forward.
     pub(crate) fn is_opening(&self, frame: &Frame) -> bool {
         let is_first = self.servers.first().is_some_and(|it| it.session.initialize.is_empty());
         is_first && frame.method() == Some("initialize")
@@ -268,7 +268,7 @@ impl Mux {
         patch.finish()
     }
 
-    /// No server can be started: the editor's user reads the reason as the error of `initialize`.
+    /// Fails `initialize`, because no server can start. The message is for the user.
     pub(crate) fn on_unprepared(&mut self, message: &str) {
         let failure = Failure::new(Cause::Unavailable, message);
         let early = self.open().into_iter().flatten();
@@ -278,9 +278,9 @@ impl Mux {
         self.exit(2);
     }
 
-    /// Two requests with one id could not be told apart. But a client that gives the same id to its `initialize` and
-    /// to what it sends without waiting for the answer does not number its requests: it goes by their order.
-    /// `is_owed_elsewhere`: whether lspool itself owes an answer under it.
+    /// Whether an id is in use: two requests with one id would collide. But a client that gives the id of its
+    /// `initialize` to further requests, before the answer, does not number its requests; it relies on their order.
+    /// `is_owed_elsewhere`: whether lspool itself owes an answer under the id.
     pub(crate) fn is_in_use(&mut self, id: &RequestId, is_owed_elsewhere: impl FnOnce() -> bool) -> bool {
         if self.asks_under(id) {
             return true;
@@ -323,7 +323,7 @@ impl Mux {
     fn after_shutdown(&mut self, frame: Frame) -> FromEditor {
         match (frame.kind(), frame.id()) {
             (Kind::Request, Some(id)) => {
-                let failure = Failure::new(Cause::InvalidRequest, "shut down: only exit may follow");
+                let failure = Failure::new(Cause::InvalidRequest, "lspool is shut down: send only `exit`");
                 self.tell_editor(failure.answer(id.into()));
                 FromEditor::Handled
             }
@@ -332,7 +332,7 @@ impl Mux {
         }
     }
 
-    /// An `exit` that was sent together with `shutdown` comes after its answer.
+    /// An `exit` that came together with `shutdown` waits for the answer.
     fn on_exit(&mut self, frame: Frame) {
         match &mut self.clients.phase {
             Phase::Preparing { early } if early.iter().any(|it| it.method() == Some("shutdown")) => {
@@ -371,19 +371,19 @@ impl Mux {
         }
     }
 
-    /// The editor reads again, or has let so much wait that servers are not read any more.
+    /// Notes whether the editor's queue is over high water.
     pub(crate) fn on_editor_reads(&mut self, reads: bool) {
         self.clients.is_slow = !reads;
     }
 
-    /// The editor will send no more. Whether it is still owed something, or servers are to finish.
+    /// Handles the end of the editor's stream. Returns whether answers are owed, or servers must finish.
     pub(crate) fn on_editor_closed(&mut self, error: Option<String>) -> bool {
         if let Some(error) = error {
-            warn!(error, "the editor's stream cannot be read any further");
+            warn!(error, "could not read the editor's stream");
             self.exit(2);
             return false;
         }
-        info!("the editor has closed its stream");
+        info!("editor closed its stream");
         if matches!(self.clients.phase, Phase::Waiting | Phase::ShutDown) {
             self.exit(0);
             return false;
@@ -391,7 +391,7 @@ impl Mux {
         true
     }
 
-    /// The editor is left once it is owed nothing. `elsewhere`: how many answers lspool itself owes it.
+    /// Begins to wait for owed answers. `elsewhere` is the number of answers that lspool itself owes.
     pub(crate) fn begin_draining(&mut self, elsewhere: usize) {
         let until = self.now() + self.grace(DRAIN_GRACE);
         let owed = self.n_owed_to_clients() + elsewhere;
@@ -412,8 +412,8 @@ impl Mux {
         if starts || matches!(self.clients.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
     }
 
-    /// An editor that has closed its stream is left once it is owed nothing and the servers have said what they had
-    /// to say. As long as answers come, the rest is waited for.
+    /// Ends the session of an editor that has closed its stream, once it is owed nothing and the servers have
+    /// finished. As long as answers come, lspool waits for the others.
     pub(crate) fn drain(&mut self, elsewhere: impl FnOnce() -> usize) {
         let now = self.now();
         if self.clients.draining.is_none() {
@@ -444,7 +444,7 @@ impl Mux {
         }
     }
 
-    /// When something is to be done about the editor, and what.
+    /// The deadlines of the editor, with reasons.
     pub(crate) fn editor_deadlines(&self) -> [Option<(Instant, &'static str)>; 2] {
         [self.clients.draining.as_ref().map(Draining::deadline), self.clients.phase.deadline()]
     }
@@ -452,7 +452,7 @@ impl Mux {
     pub(crate) fn on_editor_deadlines(&mut self) {
         let now = self.now();
         if self.clients.phase.deadline().is_some_and(|(at, _)| at <= now) {
-            warn!("a server has not answered shutdown");
+            warn!("server did not answer shutdown");
             for id in self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown)) {
                 self.requests.take(id);
             }
@@ -460,21 +460,21 @@ impl Mux {
         }
         if let Some(draining) = self.clients.draining.as_ref().filter(|it| it.until <= now) {
             if draining.owed > 0 {
-                warn!(n = draining.owed, "answers have not come in time; the editor has closed its stream");
+                warn!(n = draining.owed, "answers did not arrive in time after the editor closed its stream");
             }
             self.exit(0);
         }
     }
 
-    /// A request is answered, the answer to a server's request becomes an error; the rest can only be logged, as
-    /// any server does. Gives what was asked, if it was lspool itself who had asked it.
+    /// Handles a malformed message: answers a request with an error, turns an answer to a server into an error, and
+    /// logs the rest. Returns the purpose of the answer if lspool itself had asked.
     pub(crate) fn on_malformed_client(
         &mut self,
         client: ClientId,
         id: MalformedMessage,
         reason: &str,
     ) -> Option<(SentId, Pending)> {
-        warn!(?client, reason, "malformed message");
+        warn!(?client, reason, "received a malformed message");
         let failure = Failure::new(Cause::Malformed, format!("malformed message: {reason}"));
         match id {
             MalformedMessage::Request(id) => self.send(Peer::Client(client), failure.answer(id)),
@@ -492,14 +492,14 @@ impl Mux {
         None
     }
 
-    /// The primary of the server that gets what belongs to no other.
+    /// The primary of the server that gets all messages that belong to no other.
     pub(crate) fn primary(&self) -> Option<BackendId> {
         self.servers.first().map(|it| it.primary)
     }
 }
 
-/// What `initialize` says that concerns lspool. Each part is read for itself: one that is odd is the server's to
-/// judge, and must not hide where the workspace is.
+/// The parts of `initialize` that concern lspool. Each part is read separately, because an odd one is for the server
+/// to judge, and must not hide the workspace.
 struct Initialize<'a>(&'a [u8]);
 
 impl Initialize<'_> {

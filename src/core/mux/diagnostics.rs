@@ -1,6 +1,6 @@
-//! Where servers have published diagnostics, so that those of a process that is gone do not stay on the screen.
+//! The documents with published diagnostics, so that those of a dead process do not stay on the screen.
 //!
-//! Of the diagnostics themselves nothing is kept or read but whether there are any.
+//! Keeps only whether there are diagnostics, not their content.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::{
     rpc::{Patch, elements, member},
 };
 
-/// By backend and URI (as the server writes it): the process that published last. Only lists that are not empty.
+/// The last publishing process, by backend and URI as the server writes it. Only for lists that are not empty.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnostics(BTreeMap<BackendId, BTreeMap<Bytes, Generation>>);
 
 impl Diagnostics {
-    /// A process says `textDocument/publishDiagnostics`.
+    /// Notes `textDocument/publishDiagnostics` of a process.
     pub(crate) fn published(&mut self, process: ProcessId, params: &[u8]) {
         let (Some(uri), Some(list)) = (member(params, "uri"), member(params, "diagnostics")) else { return };
         let (uri, is_empty) = (&params[uri], elements(&params[list]).next().is_none());
@@ -29,25 +29,25 @@ impl Diagnostics {
         let all = self.0.entry(process.backend).or_default();
         match all.get_mut(uri) {
             Some(by) => *by = process.generation,
-            // Copied: a slice would keep the message.
+            // A copy, because a slice would keep the message.
             None => drop(all.insert(Bytes::copy_from_slice(uri), process.generation)),
         }
     }
 
-    /// A process is called otherwise from now on.
+    /// Renames a process.
     pub(crate) fn rename(&mut self, old: ProcessId, new: ProcessId) {
         let Some(published) = self.0.remove(&old.backend) else { return };
         let renamed = published.into_keys().map(|uri| (uri, new.generation));
         self.0.entry(new.backend).or_default().extend(renamed);
     }
 
-    /// Whether the editor shows what an older process than this one has published.
+    /// Whether the editor shows diagnostics of an older process than this one.
     pub(super) fn has_stale(&self, process: ProcessId) -> bool {
         let all = self.0.get(&process.backend);
         all.is_some_and(|it| it.values().any(|by| *by < process.generation))
     }
 
-    /// What older processes have published and this one has not repeated: parameters of the publications that clear it.
+    /// The publications that clear the diagnostics of older processes that this one has not repeated.
     pub(crate) fn stale(&mut self, process: ProcessId) -> Vec<Vec<u8>> {
         let Some(all) = self.0.get_mut(&process.backend) else { return Vec::new() };
         let stale: Vec<Bytes> =
@@ -55,13 +55,13 @@ impl Diagnostics {
         self.cleared(&stale)
     }
 
-    /// A backend has no process any more: likewise.
+    /// The publications that clear all diagnostics of a backend without a process.
     pub(super) fn abandoned(&mut self, backend: BackendId) -> Vec<Vec<u8>> {
         let all = self.0.remove(&backend).unwrap_or_default();
         self.cleared(&all.into_keys().collect::<Vec<_>>())
     }
 
-    /// The editor has one list by URI: what another process has published last is not cleared.
+    /// The editor has one list for each URI, so diagnostics that another backend has published last are not cleared.
     fn cleared(&self, uris: &[Bytes]) -> Vec<Vec<u8>> {
         let is_free = |uri: &&Bytes| self.0.values().all(|it| !it.contains_key(*uri));
         let clear = |uri: &Bytes| Patch::of(br#"{"diagnostics":[]}"#).set("uri", uri).finish();

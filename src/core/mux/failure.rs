@@ -1,4 +1,4 @@
-//! Requests that fail inside lspool: one mapping from cause to error code, message and data.
+//! Failures inside lspool: one mapping from cause to error code, message and data.
 
 use serde_json::json;
 
@@ -8,58 +8,58 @@ use crate::{
     util::redact::redact,
 };
 
-/// What a server says went wrong, where it becomes a text of lspool's: in its log, in a status, in front of the
-/// user. Without secrets, such as the password of a proxy. The answer itself is passed on as it is.
+/// The error of a server's answer, without secrets such as the password of a proxy, for the log, a status, or the
+/// user. The answer itself passes unchanged.
 pub(crate) fn reason(answer: &Frame) -> String {
     let error = answer.error_value().unwrap_or_default();
     let said = text(error, &["message"]).unwrap_or_else(|| String::from_utf8_lossy(error).into_owned());
     redact(&said).into_owned()
 }
 
-/// Why a request got no answer from a server.
+/// Why a server did not answer a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The process exited or was ended by a signal.
     Crashed,
-    /// Its stream broke, or it takes no bytes, or it says nothing: lspool has ended it.
+    /// Its stream broke, it read nothing, or it hung, so lspool ended it.
     Transport,
-    /// The process could not be started, or has failed too often.
+    /// The process could not start, or has failed too often.
     Unavailable,
-    /// The process has crashed repeatedly, and the next one is started only after a while.
+    /// The process crashed repeatedly, and the next one starts only after a while.
     Restarting,
-    /// The process was stopped because somebody said so.
+    /// A user or lspool stopped the process.
     NotStarted,
     /// The process did not finish its start in time.
     InitTimeout,
-    /// A request could not be understood.
+    /// A request was unreadable.
     Malformed,
-    /// The answer to a request could not be understood.
+    /// The answer to a request was unreadable.
     BadAnswer,
-    /// `max_processes` processes are in use.
+    /// All `max_processes` processes are in use.
     Limit,
-    /// The asker cancelled it before it was sent on.
+    /// The client cancelled it before a server got it.
     Cancelled,
     /// The parameters are wrong.
     InvalidParams,
-    /// What is asked about is not there.
+    /// The subject of the request does not exist.
     Unknown,
-    /// lspool does not know what is asked.
+    /// lspool does not know the method.
     MethodNotFound,
-    /// Nothing may be asked before `initialize`.
+    /// Requests before `initialize` are errors.
     NotInitialized,
-    /// Nothing may be asked in this state, or under this id.
+    /// The request is not allowed in this state, or with this id.
     InvalidRequest,
-    /// A partition cannot be kept to its tool set.
+    /// lspool cannot restrict a partition to its tool set.
     Unrestricted,
-    /// There is no plan for the goal of an orchestration.
+    /// The orchestration has no plan.
     NoPlan,
 }
 
-/// What a message was that could not be understood, as far as that could be read.
+/// The kind of a malformed message, as far as it is readable.
 #[derive(Clone, Debug)]
 pub(crate) enum MalformedMessage {
     Request(RequestId),
-    /// The answer to a request of lspool's.
+    /// The answer to a request of lspool.
     Answer(RawId),
     Other,
 }
@@ -74,24 +74,24 @@ impl From<Option<(RawId, bool)>> for MalformedMessage {
     }
 }
 
-/// A request that failed here, and what its asker should know.
+/// A request that failed in lspool, with the information for its client.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) cause: Cause,
-    /// The partition concerned, as people read it.
+    /// The partition, for people.
     pub(crate) partition: Option<String>,
     pub(crate) message: String,
-    /// Whether sending the same request again can help.
+    /// Whether the same request can succeed later.
     pub(crate) retry: bool,
 }
 
 impl Failure {
-    /// A failure that concerns no partition and that trying again cannot mend.
+    /// A failure without a partition, for which a retry is useless.
     pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Failure {
         Failure { cause, partition: None, message: message.into(), retry: false }
     }
 
-    /// Nothing can be asked yet.
+    /// A request came before `initialize`.
     pub(crate) fn not_initialized() -> Failure {
         Failure::new(Cause::NotInitialized, "the editor has not sent initialize")
     }

@@ -1,4 +1,4 @@
-//! Messages of the editor to a plain language server: what concerns everyone is remembered, all go to the primary.
+//! Messages of the editor to a plain language server: lspool keeps the session, and all messages go to the primary.
 
 use super::Mux;
 use crate::{
@@ -11,8 +11,7 @@ use crate::{
 };
 
 impl Mux {
-    /// Remembers what a message of the editor's means for processes that start later. `None`: it concerns no process
-    /// but the one that it goes to.
+    /// Notes the meaning of a message for later processes. `None`: only its receiver needs it.
     pub(crate) fn keep(&mut self, frame: &Frame) -> Option<Keep> {
         if self.is_group() {
             return self.keep_in_group(frame);
@@ -23,7 +22,8 @@ impl Mux {
         Some(keep)
     }
 
-    /// The editor has sent `initialized`. Whether the process is told so; else the session that it is told says it.
+    /// Handles `initialized` of the editor. Returns whether to forward it; otherwise the replayed session contains
+    /// it.
     pub(crate) fn on_editor_initialized(&mut self) -> bool {
         if self.is_group() {
             self.initialized_group();
@@ -36,7 +36,7 @@ impl Mux {
         self.backend(primary).is_some_and(Backend::has_session)
     }
 
-    /// Passes a request on to the server.
+    /// Forwards a request to the server.
     pub(crate) fn forward_request(&mut self, owner: Owner, frame: &Frame) {
         if self.is_group() {
             return self.ask_group(owner, frame);
@@ -46,7 +46,7 @@ impl Mux {
         }
     }
 
-    /// Passes a notification on to the server.
+    /// Forwards a notification to the server.
     pub(crate) fn forward_notification(&mut self, keep: Option<Keep>, frame: &Frame) {
         if self.is_group() {
             return self.notify_group(frame, None);
@@ -56,16 +56,16 @@ impl Mux {
         }
     }
 
-    /// Passes a notification on to a primary, unless it will be told of that with the rest of the session.
+    /// Forwards a notification to a primary, unless the replayed session will contain it.
     pub(crate) fn notify_primary(&mut self, primary: BackendId, keep: Option<Keep>, frame: &Frame) {
-        let is_absorbed = keep.is_some_and(|it| it != Keep::Nothing);
+        let is_absorbed = keep.is_some_and(|it| it != Keep::Never);
         if !is_absorbed || self.backend(primary).is_some_and(Backend::has_session) {
             self.notify_backend(primary, frame);
         }
     }
 }
 
-/// An id under this key of the parameters.
+/// The id under a key of the parameters.
 pub(crate) fn field<T: From<RawId>>(frame: &Frame, key: &str) -> Option<T> {
     let params = frame.params()?;
     RawId::from_raw(&params[member(params, key)?]).filter(|it| !it.is_null()).map(T::from)

@@ -1,4 +1,4 @@
-//! Messages of the servers: what the editor hears of them, under ids and tokens that it can tell apart.
+//! Messages of servers to the editor, with unique ids and tokens.
 
 use bytes::Bytes;
 use tracing::{debug, trace};
@@ -16,17 +16,17 @@ use crate::{
     rpc::{Frame, Kind, elements, member, values},
 };
 
-/// Messages to the user that are remembered, so that backends do not repeat one another.
+/// How many messages to the user to keep, so that backends do not repeat one another.
 const REMEMBERED: usize = 16;
 
 impl Mux {
-    /// A process has said something. This is done for each message.
+    /// Notes a message of a process. Runs for each message.
     pub(crate) fn heard(&mut self, process: ProcessId) {
         let now = self.now();
         self.backends.heard(process, now);
     }
 
-    /// Whether what a process says still means something.
+    /// Whether messages of this process still count.
     pub(crate) fn listens_to(&self, process: ProcessId, frame: &Frame) -> bool {
         let Some(backend) = self.backend(process.backend).filter(|it| it.is_current(process)) else {
             trace!(?frame, "dropped: from an older process");
@@ -34,15 +34,15 @@ impl Mux {
         };
         let ends = !backend.accepts() || backend.is_abandoned();
         if ends && frame.kind() != Kind::Response {
-            trace!(?frame, "dropped: from a process that is being ended");
+            trace!(?frame, "dropped: from a process that lspool ends");
             return false;
         }
         true
     }
 
-    /// Passes on what a server asks the editor.
+    /// Forwards a request of a server to the editor.
     pub(crate) fn on_server_request(&mut self, process: ProcessId, frame: &Frame) {
-        debug!(id = ?frame.id(), method = frame.method(), "asked by a server");
+        debug!(id = ?frame.id(), method = frame.method(), "request of a server");
         let params = frame.params().unwrap_or(b"{}");
         match frame.method().unwrap_or_default() {
             "client/registerCapability" => {
@@ -74,13 +74,13 @@ impl Mux {
         }
     }
 
-    /// Where a request of a server's carries a token of its choice, if it does.
+    /// The member with the token that a server chose, if the request has one.
     fn token_key(&self, process: ProcessId, method: &str) -> Option<&'static str> {
         self.servers.of(self.backend(process.backend)?).dialect.token_key(method)
     }
 
-    /// The editor has answered a request that may have named a token: what was said under it ends with the answer.
-    /// One that was created lives until its `end`, also if the editor refused it: some servers do not wait to be told.
+    /// Handles the editor's answer to a request with a token, which ends the progress of the request. A created token
+    /// lives until its `end`, even if the editor refused it, because some servers do not wait for the answer.
     pub(super) fn release_token(&mut self, process: ProcessId, asked: &Frame) {
         let method = asked.method().filter(|it| *it != "window/workDoneProgress/create");
         let key = method.and_then(|it| self.token_key(process, it));
@@ -89,7 +89,7 @@ impl Mux {
         }
     }
 
-    /// Asks the editor for what is left of a (de)registration, or answers it here if that is nothing.
+    /// Sends the rest of a (de)registration to the editor, or answers it if the rest is empty.
     fn pass_or_answer(&mut self, process: ProcessId, frame: &Frame, told: Option<&[u8]>) {
         match (told, frame.id()) {
             (Some(told), _) if Some(told) == frame.params() => {
@@ -108,7 +108,7 @@ impl Mux {
         self.send(Peer::EDITOR, frame);
     }
 
-    /// Passes on what a server says of its own accord.
+    /// Forwards a notification of a server.
     pub(crate) fn on_server_notification(&mut self, process: ProcessId, frame: Frame) {
         self.note_published(process, &frame);
         if self.is_group() && frame.method() == Some("textDocument/publishDiagnostics") {
@@ -119,14 +119,14 @@ impl Mux {
         }
     }
 
-    /// Notes where a server has published diagnostics.
+    /// Notes published diagnostics.
     pub(crate) fn note_published(&mut self, process: ProcessId, frame: &Frame) {
         if frame.method() == Some("textDocument/publishDiagnostics") {
             self.diagnostics.published(process, frame.params().unwrap_or(b"{}"));
         }
     }
 
-    /// Passes on `$/progress` of a server.
+    /// Forwards `$/progress` of a server.
     pub(crate) fn on_server_progress(&mut self, process: ProcessId, frame: &Frame) {
         let params = frame.params().unwrap_or(b"{}");
         self.requests.streamed(params);
@@ -136,7 +136,7 @@ impl Mux {
         self.tell_editor(renamed.map_or_else(|| frame.clone(), |it| frame.with_params(&it)));
     }
 
-    /// Whether no other process has just said the same to the user.
+    /// Whether no other process has just shown the same message to the user.
     pub(crate) fn is_new_message(&mut self, process: ProcessId, frame: &Frame) -> bool {
         let message: Bytes = frame.body().slice_ref(frame.params().unwrap_or_default());
         let repeated = self.shown.iter().any(|(by, it)| *by != process.backend && *it == message);

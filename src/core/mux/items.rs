@@ -1,8 +1,8 @@
-//! Items of answers that the editor asks about later: completions, lenses, hints, links, actions, symbols, and what call
-//! and type hierarchies are made of.
+//! Items in answers that the editor asks about later: completions, lenses, hints, links, actions, symbols, and the
+//! items of call and type hierarchies.
 //!
-//! An item holds data for the process that made it. Another process takes the data for its own: it counts its answers as
-//! the dead one did. So a process that took the place of another is asked only about items that it has made itself.
+//! An item contains data for the process that made it. Another process would take the data for its own, because it
+//! numbers its answers like the dead one. So a successor gets only questions about its own items.
 
 use std::{
     collections::BTreeSet,
@@ -13,26 +13,26 @@ use serde_json::Value;
 
 use crate::rpc::{Frame, elements, member, values};
 
-/// Items are remembered at least as long as there are not so many newer ones.
+/// How many items to keep at least.
 const MOST: usize = 50_000;
 
 /// A kind of item.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// Requests that are answered with such items, and the member that holds the item in each element, if one does.
+    /// The requests whose answers contain such items, with the member of each element that holds the item, if any.
     made_by: &'static [(&'static str, &'static str)],
     asked_by: &'static [&'static str],
-    /// Members that make an item what it is: an editor gives them back.
+    /// The members that identify an item. An editor returns them unchanged.
     keys: [&'static str; 4],
     pub(crate) foreign: Foreign,
 }
 
-/// What a question about an item of a dead process is answered with.
+/// The answer to a question about an item of a dead process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
-    /// The item, as it is.
+    /// The unchanged item.
     Itself,
-    /// An error: there is no item to be seen.
+    /// An error.
     Outdated,
 }
 
@@ -96,9 +96,9 @@ const RULES: [Rule; 8] = [
 ];
 
 impl Rule {
-    /// For a question about an item.
+    /// The rule for a question about an item.
     pub(crate) fn of_question(method: &str) -> Option<&'static Rule> {
-        // Most methods are none of these.
+        // Most methods are not such questions.
         let may_be = method.ends_with("/resolve") || method.contains("Hierarchy/");
         if may_be { RULES.iter().find(|it| it.asked_by.contains(&method)) } else { None }
     }
@@ -114,7 +114,7 @@ impl Rule {
         RULES.iter().position(|it| it.asked_by == self.asked_by).map_or(0, |it| u8::try_from(it).unwrap_or(0))
     }
 
-    /// A number that two items share if they are the same. `defaults`: what holds where an item is silent.
+    /// A number that is equal for equal items. `defaults` applies to missing members.
     fn hash(&self, item: &[u8], defaults: Option<&[u8]>) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.number().hash(&mut hasher);
@@ -126,7 +126,7 @@ impl Rule {
     }
 }
 
-/// An editor may write a value in other ways than the server did, but not another value.
+/// An editor may write a value in another form than the server.
 fn parsed(raw: &[u8]) -> Value {
     serde_json::from_slice(raw).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(raw).into_owned()))
 }
@@ -135,7 +135,7 @@ fn hash(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Null => 0_u8.hash(hasher),
         Value::Bool(it) => (1_u8, it).hash(hasher),
-        // `1.0` is `1`.
+        // `1.0` equals `1`.
         Value::Number(it) => (2_u8, it.as_f64().unwrap_or_default().to_bits()).hash(hasher),
         Value::String(it) => (3_u8, it).hash(hasher),
         Value::Array(all) => {
@@ -156,12 +156,12 @@ fn hash(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-/// The items that a process has made.
+/// The items of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Items {
     newer: BTreeSet<u64>,
     older: BTreeSet<u64>,
-    /// Kinds of which some were made that lspool has not seen.
+    /// The kinds with items that lspool has not seen.
     unseen: BTreeSet<u8>,
 }
 
@@ -170,7 +170,7 @@ impl Items {
         *self = Items::default();
     }
 
-    /// The process has answered a request.
+    /// Notes the items in an answer.
     pub(crate) fn note(&mut self, asked: &Frame, answer: &Frame) {
         let Some((rule, place)) = asked.method().and_then(Rule::of_answer) else { return };
         let Some(result) = answer.result() else { return };
@@ -194,7 +194,7 @@ impl Items {
         }
     }
 
-    /// Whether the process has made the item that these parameters of a question are, or name.
+    /// Whether the process has made the item in these parameters.
     pub(crate) fn have(&self, rule: &Rule, params: &[u8]) -> bool {
         let item = match rule.foreign {
             Foreign::Itself => params,

@@ -1,4 +1,4 @@
-//! The backends of all servers and their processes: how far each has come, whether it still lives, what its end means.
+//! The backends of all servers and their processes: lifecycle, health, and consequences of an exit.
 
 pub(crate) mod backend;
 pub(crate) mod capacity;

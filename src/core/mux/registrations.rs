@@ -1,7 +1,7 @@
-//! Dynamic registrations: the editor hears each capability once, under an id that is its own.
+//! Dynamic registrations: the editor gets each capability once, under a unique id.
 //!
-//! Partitions of one server register the same things; what another one has registered already is not registered
-//! again, and stays until the last process that has it takes it back.
+//! Partitions of one server register the same capabilities. lspool does not repeat a registration, and keeps it until
+//! the last process that has it withdraws it.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -16,22 +16,22 @@ use crate::{
 
 #[derive(Debug)]
 struct Held {
-    /// As the editor knows it.
+    /// The editor's id.
     id: RegistrationId,
     method: Bytes,
     options: Value,
     owners: Vec<(ProcessId, RegistrationId)>,
 }
 
-/// What the editor is asked because of a `client/registerCapability`.
+/// The requests to the editor for a `client/registerCapability`.
 #[derive(Debug, Default)]
 pub(crate) struct AskedRegistration {
-    /// What a process that is gone has registered under the same id, and otherwise: taken back first.
+    /// The registration of a dead process with the same id and other contents, to withdraw first.
     pub(crate) unregister: Option<Vec<u8>>,
     pub(crate) register: Option<Bytes>,
 }
 
-/// What the editor has been told.
+/// The registrations of the editor.
 #[derive(Debug, Default)]
 pub(crate) struct Registrations {
     minted: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Registrations {
 }
 
 impl Registrations {
-    /// `client/registerCapability` of a process: what of it the editor is asked, if anything.
+    /// Handles `client/registerCapability` of a process: returns the part to send to the editor, if any.
     pub(crate) fn register(&mut self, process: ProcessId, params: &Bytes) -> AskedRegistration {
         let Some(range) = member(params, "registrations") else { return AskedRegistration::default() };
         let list = params.slice(range);
@@ -91,9 +91,9 @@ impl Registrations {
         Some(told)
     }
 
-    /// `client/unregisterCapability` of a process: what of it the editor is asked, if anything.
+    /// Handles `client/unregisterCapability` of a process: returns the part to send to the editor, if any.
     pub(crate) fn unregister(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
-        // The protocol's own spelling, and the right one, which the editor gets as it is.
+        // The spelling of the protocol, and the correct one. The editor gets the same.
         let spelled = |key| member(params, key).map(|range| (key, range));
         let (key, range) = spelled("unregisterations").or_else(|| spelled("unregistrations"))?;
         let list = params.slice(range);
@@ -111,7 +111,7 @@ impl Registrations {
         };
         let owner = (process, id);
         let Some(at) = self.held.iter().position(|it| it.owners.contains(&owner)) else {
-            // What is another one's under that id stays.
+            // The registration of another process with that id stays.
             let foreign = self.held.iter().any(|it| it.id == owner.1);
             return (!foreign).then(|| one.clone());
         };
@@ -123,7 +123,7 @@ impl Registrations {
         Some(Bytes::from(Patch::of(one).set("id", gone.id.as_bytes()).finish()))
     }
 
-    /// A process is called otherwise from now on.
+    /// Renames a process.
     pub(crate) fn rename(&mut self, old: ProcessId, new: ProcessId) {
         for it in &mut self.held {
             let Some(at) = it.owners.iter().position(|(owner, _)| *owner == old) else { continue };
@@ -133,7 +133,7 @@ impl Registrations {
         }
     }
 
-    /// Whether the editor knows each id once, and somebody holds each.
+    /// Checks that each id is unique, and each registration belongs to an existing backend.
     pub(crate) fn check(&self, exists: impl Fn(BackendId) -> bool) -> Result<(), String> {
         let held = |it: &Held| !it.owners.is_empty() && it.owners.iter().all(|(by, _)| exists(by.backend));
         if let Some(it) = self.held.iter().find(|it| !held(it)) {
@@ -142,17 +142,17 @@ impl Registrations {
         Ok(())
     }
 
-    /// A process is gone for good: parameters of the `client/unregisterCapability` that the editor is asked.
+    /// The `client/unregisterCapability` for a backend without a process.
     pub(super) fn abandoned(&mut self, backend: BackendId) -> Option<Vec<u8>> {
         unregistrations(&self.take_registrations(|(owner, _)| owner.backend == backend))
     }
 
-    /// What older processes have registered and this one has not repeated: likewise.
+    /// The `client/unregisterCapability` for registrations of older processes that this one has not repeated.
     pub(crate) fn stale(&mut self, process: ProcessId) -> Option<Vec<u8>> {
         unregistrations(&self.take_registrations(|(owner, _)| is_older(*owner, process)))
     }
 
-    /// Whether anything is held by an older process than this one.
+    /// Whether an older process than this one has registrations.
     pub(super) fn has_stale(&self, process: ProcessId) -> bool {
         self.held.iter().flat_map(|it| &it.owners).any(|(owner, _)| is_older(*owner, process))
     }
@@ -190,7 +190,7 @@ fn is_older(owner: ProcessId, process: ProcessId) -> bool {
     owner.backend == process.backend && owner.generation < process.generation
 }
 
-/// Parameters of the `client/unregisterCapability` for these, if there are any.
+/// The `client/unregisterCapability` for these, if there are any.
 fn unregistrations(gone: &[Held]) -> Option<Vec<u8>> {
     let one = |it: &Held| format!(r#"{{"id":{},"method":{}}}"#, it.id, String::from_utf8_lossy(&it.method));
     let all: Vec<String> = gone.iter().map(one).collect();
@@ -199,7 +199,7 @@ fn unregistrations(gone: &[Held]) -> Option<Vec<u8>> {
 
 fn parse(one: &Bytes) -> Option<(RegistrationId, Bytes, Value)> {
     let id = RegistrationId::from_raw(&one[member(one, "id")?])?;
-    // It is compared, and may be written with escapes.
+    // Decoded, because it may be written with escapes.
     let method = one.slice(member(one, "method")?);
     let method = decode(&method).map_or(method.clone(), |it| RawId::text(&it).as_bytes().to_vec().into());
     let options = match member(one, "registerOptions") {

@@ -1,8 +1,8 @@
-//! Who is owed an answer: one table and one counter for requests in both directions.
+//! Open requests in both directions, in one table with one counter.
 //!
-//! Every request that lspool sends gets a fresh number; the entry says to whom the answer is owed and under
-//! which id. **An answer is taken from the table exactly once, and only when it comes from the peer that was
-//! asked**; a duplicate, late or forged answer finds nothing.
+//! Every request of lspool gets a new number; its entry has the owner of the answer and the owner's id. **An answer
+//! is taken from the table exactly once, and only from the peer that was asked**; a duplicate, late or forged answer
+//! matches nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,12 +22,12 @@ use crate::{
     rpc::{Frame, RawId, member},
 };
 
-/// To whom the answer to a request is owed.
+/// The owner of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A client, under its own id.
+    /// A client, with its own id.
     Client(ClientId, RequestId),
-    /// A backend's process, under its own id.
+    /// A process of a backend, with its own id.
     Backend(ProcessId, RequestId),
     /// Several members of a group are asked one thing, and this is one of them.
     Part(PartId),
@@ -48,46 +48,46 @@ impl Owner {
 /// A request that has not been answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Who was asked. For a backend, its process once written.
+    /// The receiver. For a backend, the process once the request is written.
     pub(crate) to: To,
     pub(crate) owner: Owner,
     pub(crate) purpose: Purpose,
-    /// The request as it was sent.
+    /// The sent request.
     pub(crate) frame: Frame,
     pub(crate) marks: Marks,
-    /// Another request of the same client under the same id, which is not answered yet.
+    /// Another open request of the same client with the same id.
     earlier: Option<SentId>,
 }
 
-/// What has happened to a request on its way.
+/// Events in the life of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// The client does not want it any more. Its process has been told, and will answer.
+    /// The client has cancelled it. Its process knows, and will answer.
     pub(crate) cancelled: bool,
-    /// The number under which it was first sent, to a process that has died.
+    /// Its first number, at a process that has died.
     pub(crate) first: Option<SentId>,
-    /// A part of the answer, or a report of the work, has been passed on.
+    /// A partial result or a progress report has passed.
     pub(crate) streamed: bool,
-    /// Its answer may take as long as the user takes.
+    /// Its answer may wait for the user.
     pub(crate) waits_for_user: bool,
 }
 
-/// The keys of parameters under which a client names a token.
+/// The members of parameters with a client's tokens.
 const TOKENS: [&str; 2] = ["partialResultToken", "workDoneToken"];
 
-/// Who is asked.
+/// The receiver of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Client(ClientId),
     /// The builtin tools.
     BuiltinTools,
-    /// The queue of a backend: no process has seen the request.
+    /// The queue of a backend: no process has got the request.
     Queue(BackendId),
     Process(ProcessId),
 }
 
 impl To {
-    /// The backend that is asked, be it in its queue or its process.
+    /// The backend that gets it, in its queue or its process.
     fn backend(self) -> Option<BackendId> {
         match self {
             To::Client(_) | To::BuiltinTools => None,
@@ -102,20 +102,20 @@ impl To {
 pub(crate) struct Requests {
     last: SentId,
     dialect: Option<&'static Dialect>,
-    /// Boxed: an entry is large, and the others must not be moved when one comes or goes.
+    /// Boxed, because an entry is large, and changes should not move the others.
     pending: BTreeMap<SentId, Box<Pending>>,
-    /// The latest request under this id. A client that does not number them has several: see [`Pending::earlier`].
+    /// The latest request with this id. A client that does not number them has several: see [`Pending::earlier`].
     by_client: HashMap<(ClientId, RequestId), SentId, RandomState>,
     n_of_clients: usize,
     by_process: BTreeMap<(ProcessId, RequestId), SentId>,
-    /// Requests that only read, by the tokens in them.
+    /// The read requests, by their tokens.
     by_token: BTreeMap<Token, SentId>,
-    /// By backend: the requests of clients.
+    /// The number of clients' requests, by backend.
     owed: Usage,
 }
 
 impl Requests {
-    /// Enters a request that is about to be sent; returns its number and the frame that carries it.
+    /// Adds a request; returns its number and the frame with it.
     pub(crate) fn register(
         &mut self,
         to: To,
@@ -145,8 +145,8 @@ impl Requests {
         (id, frame)
     }
 
-    /// A request whose process is gone is asked again, of the next one: under another number, so that nothing the first
-    /// one said is taken for the answer.
+    /// Gives a request of a dead process a new number for the next one, so that late messages of the first are not
+    /// taken for the answer.
     pub(crate) fn renumber(&mut self, id: SentId) -> Option<Frame> {
         let Pending { to, owner, purpose, frame, marks, earlier: _ } = self.take(id)?;
         let (again, frame) = self.register(to.backend().map_or(to, To::Queue), owner, purpose, &frame);
@@ -154,7 +154,7 @@ impl Requests {
         Some(frame)
     }
 
-    /// A request that no process has seen is for another backend, and means this there.
+    /// Moves a queued request to another backend, with another purpose.
     pub(crate) fn moved(
         &mut self,
         id: SentId,
@@ -167,21 +167,21 @@ impl Requests {
         Some(frame)
     }
 
-    /// Notes what has happened to a request.
+    /// Marks a request.
     pub(crate) fn mark(&mut self, id: SentId, mark: impl Fn(&mut Marks)) {
         if let Some(pending) = self.pending.get_mut(&id) {
             mark(&mut pending.marks);
         }
     }
 
-    /// What is asked under a number that no process has seen.
+    /// Replaces the frame of a queued request.
     pub(crate) fn reword(&mut self, id: SentId, frame: &Frame) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.frame = frame.clone();
         }
     }
 
-    /// Progress under a token is passed on. It may be that of a request.
+    /// Notes progress under a token, which may be that of a request.
     pub(crate) fn streamed(&mut self, params: &[u8]) {
         if self.by_token.is_empty() {
             return;
@@ -192,7 +192,7 @@ impl Requests {
         }
     }
 
-    /// Takes the request that this answer belongs to, if that peer owes one.
+    /// Takes the request of this answer, if that peer owes one.
     pub(crate) fn take_answered(&mut self, id: &RawId, by: Peer) -> Option<(SentId, Pending)> {
         let id = SentId::read(id)?;
         let asked = match (self.pending.get(&id)?.to, by) {
@@ -212,14 +212,14 @@ impl Requests {
         self.pending.get(&id).filter(|it| it.to == To::BuiltinTools).map(|_| id)
     }
 
-    /// Another one is asked instead, under the same number.
+    /// Changes the receiver of a request under the same number.
     pub(crate) fn redirect(&mut self, id: SentId, to: To) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.to = to;
         }
     }
 
-    /// Removes an entry.
+    /// Removes a request.
     pub(crate) fn take(&mut self, id: SentId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
         match &pending.owner {
@@ -228,7 +228,7 @@ impl Requests {
                 pending.to.backend().into_iter().for_each(|it| self.owed.remove(it));
                 if !self.by_token.is_empty() {
                     for token in self.tokens_of_read(&pending.frame) {
-                        // A client may give one token to two requests.
+                        // A client may use one token for two requests.
                         if self.by_token.get(&token) == Some(&id) {
                             self.by_token.remove(&token);
                         }
@@ -247,7 +247,7 @@ impl Requests {
         Some(*pending)
     }
 
-    /// A request is no more: the id under which it was asked means the one before it, if there is one.
+    /// Forgets the id of a request. The id then means the request before it, if there is one.
     fn forget_id(&mut self, key: &(ClientId, RequestId), id: SentId, earlier: Option<SentId>) {
         self.n_of_clients -= 1;
         let mut later = match self.by_client.get_mut(key) {
@@ -275,7 +275,7 @@ impl Requests {
         self.pending.get(&id).map(|it| &**it)
     }
 
-    /// The number of a client's request that is in flight; of several under one id, the last one's.
+    /// The number of a client's open request; of several with one id, the last one.
     pub(crate) fn of_client(&self, client: ClientId, wire: &RequestId) -> Option<SentId> {
         self.by_client.get(&(client, wire.clone())).copied()
     }
@@ -290,12 +290,12 @@ impl Requests {
         self.last.into()
     }
 
-    /// The number of a process's request that is in flight.
+    /// The number of a process's open request.
     pub(crate) fn of_process(&self, process: ProcessId, wire: &RequestId) -> Option<SentId> {
         self.by_process.get(&(process, wire.clone())).copied()
     }
 
-    /// Another owner is owed the answer to what a process, or lspool itself, has asked.
+    /// Changes the owner of a request of a process, or of lspool.
     pub(crate) fn give_to(&mut self, id: SentId, owner: Owner) {
         let Some(pending) = self.pending.get_mut(&id) else { return };
         if let Owner::Backend(process, wire) = std::mem::replace(&mut pending.owner, owner.clone()) {
@@ -306,24 +306,24 @@ impl Requests {
         }
     }
 
-    /// A queued request has been written to this process.
+    /// Notes that a queued request was written to this process.
     pub(crate) fn mark_written(&mut self, id: SentId, process: ProcessId) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.to = To::Process(process);
         }
     }
 
-    /// Numbers of the requests for which `wanted` holds, in the order they were sent.
+    /// The numbers of the requests for which `wanted` holds, in the order of sending.
     pub(crate) fn filter(&self, wanted: impl Fn(&Pending) -> bool) -> Vec<SentId> {
         self.pending.iter().filter(|(_, pending)| wanted(pending)).map(|(id, _)| *id).collect()
     }
 
-    /// All of them, by number.
+    /// All requests, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SentId, &Pending)> {
         self.pending.iter().map(|(id, pending)| (*id, &**pending))
     }
 
-    /// Whether the indexes lead to the requests of those whom they name, and every asker is in one.
+    /// Checks that the indexes lead to the right requests and are complete.
     pub(crate) fn check(&self) -> Result<(), String> {
         let processes =
             self.by_process.iter().map(|((id, wire), sent)| (Owner::Backend(*id, wire.clone()), sent));
@@ -354,13 +354,13 @@ impl Requests {
         lost.map_or(Ok(()), |(id, it)| Err(format!("request {id} of {:?} is in no index", it.owner)))
     }
 
-    /// All requests of a client under one id, the latest first.
+    /// All requests of a client with one id, the latest first.
     fn under(&self, client: ClientId, wire: &RequestId) -> impl Iterator<Item = SentId> {
         let latest = self.of_client(client, wire);
         std::iter::successors(latest, |it| self.pending.get(it)?.earlier)
     }
 
-    /// How many answers of this backend clients are owed.
+    /// How many answers this backend owes to clients.
     pub(crate) fn n_owed_by(&self, id: BackendId) -> usize {
         self.owed.of(id)
     }
@@ -370,7 +370,7 @@ impl Requests {
         self.owed.has_changed()
     }
 
-    /// Backends that came to owe clients an answer, or owe none any more, since this was last asked.
+    /// The backends that began or ceased to owe answers to clients since the last call.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<BackendId> {
         self.owed.take_changed()
     }
@@ -380,17 +380,17 @@ impl Requests {
         self.n_of_clients
     }
 
-    /// How many requests are open.
+    /// The number of open requests.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }
 
-    /// From now on requests of this dialect are known to only read.
+    /// Sets the dialect, with further read requests.
     pub(crate) fn set_dialect(&mut self, dialect: &'static Dialect) {
         self.dialect = Some(dialect);
     }
 
-    /// The tokens that a client names in a request that only reads.
+    /// The tokens of a client in a read request.
     fn tokens_of_read(&self, frame: &Frame) -> Vec<Token> {
         let dialect = self.dialect.unwrap_or(&LSP);
         let params = frame.params().filter(|_| frame.method().is_some_and(|it| dialect.is_read(it)));

@@ -1,8 +1,8 @@
-//! Result ids: names by which an editor refers to an earlier answer, so that it is told only what has changed since.
+//! Result ids: names of earlier answers, with which an editor asks only for the changes.
 //!
-//! A process knows the ids that it gave itself. Servers that count give the same ones again: the difference to an
-//! answer of a process that is gone would be taken of another answer. So a process that took the place of another
-//! hears no id until it has answered that question about that document itself.
+//! A process knows only its own ids. Servers that count give the same ids again, so a successor would compare with
+//! the wrong answer. So a successor gets no id until it has answered the same question about the same document
+//! itself.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::{
     rpc::{Frame, Patch, elements, member, text},
 };
 
-/// What a process that took the place of another has answered itself.
+/// The answers of a successor.
 #[derive(Debug, Default)]
 pub(crate) struct Results(BTreeSet<Key>);
 
-/// Kind of question, and document.
+/// The kind of a question, and its document.
 type Key = (Kind, Option<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     SemanticTokens,
 }
 
-/// The id of the answer to come stands for what the editor has now.
+/// The id of the next answer stands for the editor's current state.
 const DIAGNOSTIC: &str = "textDocument/diagnostic";
 const WORKSPACE_DIAGNOSTIC: &str = "workspace/diagnostic";
 const FULL: &str = "textDocument/semanticTokens/full";
@@ -36,14 +36,14 @@ impl Results {
         self.0.clear();
     }
 
-    /// The process has answered a request.
+    /// Notes an answer of the process.
     pub(crate) fn note(&mut self, asked: &Frame, answer: &Frame) {
         let (Some(result), Some(key)) = (answer.result(), Results::key(asked)) else { return };
         if key.0 != Kind::WorkspaceDiagnostic {
             self.0.insert(key);
             return;
         }
-        // An answer in parts names documents that are not seen here.
+        // A partial answer names documents that are not seen here.
         let streams = asked.params().and_then(|it| Some(&it[member(it, "partialResultToken")?]));
         if streams.is_some_and(|it| it != b"null") {
             self.0.insert(key);
@@ -53,13 +53,13 @@ impl Results {
         self.0.extend(uris.map(|uri| (Kind::WorkspaceDiagnostic, Some(uri))));
     }
 
-    /// Whether an id that the editor has of this document is this process's own.
+    /// Whether the editor's id for this document is from this process.
     fn has_given(&self, document: Option<&str>) -> bool {
         let all = [Kind::WorkspaceDiagnostic, Kind::Diagnostic].map(|it| (it, document.map(str::to_owned)));
         document.is_some() && all.iter().any(|it| self.0.contains(it))
     }
 
-    /// What is answered with the answer to this request, if that has a result id.
+    /// The key of the answer to this request, if it has a result id.
     pub(crate) fn key(request: &Frame) -> Option<Key> {
         let of = |kind| request.params().map(|it| (kind, uri(it, "textDocument")));
         match request.method()? {
@@ -70,7 +70,7 @@ impl Results {
         }
     }
 
-    /// The request as such a process is asked it, if it must not be asked as it is.
+    /// Removes foreign ids from a request, if it has any.
     pub(super) fn without_foreign_ids(&self, request: &Frame) -> Option<Frame> {
         let key = Results::key(request)?;
         let (params, id) = (request.params()?, request.id()?);
@@ -82,7 +82,7 @@ impl Results {
                 member(params, "previousResultId")?;
                 Some(request.with_params(&Patch::of(params).remove("previousResultId").finish()))
             }
-            // Which documents the editor has diagnostics of is still said.
+            // The request still names the documents with diagnostics.
             Kind::WorkspaceDiagnostic => {
                 let list = &params[member(params, "previousResultIds")?];
                 let own = |one: &[u8]| match self.has_given(text(one, &["uri"]).as_deref()) {
@@ -94,7 +94,7 @@ impl Results {
                 let list = [b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat();
                 Some(request.with_params(&Patch::of(params).set("previousResultIds", &list).finish()))
             }
-            // To be told all is one of the answers to a question for the difference.
+            // A full answer is a valid answer to a request for changes.
             Kind::SemanticTokens if request.method() == Some(DELTA) => {
                 let params = Patch::of(params).remove("previousResultId").finish();
                 Some(Frame::request(id, FULL, Some(&params)))

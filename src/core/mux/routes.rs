@@ -1,16 +1,17 @@
-//! What is known of each method of the Language Server Protocol: what is remembered of it for later processes, whether
-//! it only reads. Data, in one place.
+//! The properties of methods of the Language Server Protocol: what later processes get, and whether a request only
+//! reads. All as data, in one place.
 
-/// What is remembered for processes that start later.
+/// What later processes get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// Every running process gets the message; later ones do not.
-    Nothing,
-    /// The latest parameters of this method.
+    /// Nothing. Every running process gets the message.
+    Never,
+    /// The latest message of this method.
     Latest,
-    /// The latest parameters of this method, for as long as the document that they name is open.
+    /// The latest message of this method for each open document.
     LatestOfDocument,
-    /// Every call, in order, but for what later ones undo or say again; a repeated one counts as its last occurrence.
+    /// Every call in order, except those that later ones undo or repeat; a repeated one counts as its last
+    /// occurrence.
     All,
     Configuration,
     Folders,
@@ -20,38 +21,38 @@ pub(crate) enum Keep {
     NotebookOpen,
     NotebookChange,
     NotebookClose,
-    /// A higher owner remembers it.
+    /// A higher owner keeps it.
     Elsewhere,
 }
 
-/// What a server has beyond the Language Server Protocol.
+/// The methods of a server beyond the Language Server Protocol.
 #[derive(Debug)]
 pub(crate) struct Dialect {
-    /// Methods that concern every process, sorted.
+    /// Methods for every process, sorted.
     pub(crate) session: &'static [(&'static str, Keep)],
-    /// Requests that change nothing, sorted.
+    /// Read requests, sorted.
     pub(crate) reads: &'static [&'static str],
-    /// Requests of a server that carry a token of its choice, by the key it stands under.
+    /// Requests of a server with a token that it chose, and the member with the token.
     pub(crate) token_keys: &'static [(&'static str, &'static str)],
-    /// Calls of [`Keep::All`] that are about things with names.
+    /// Rules for calls of [`Keep::All`] that name things.
     pub(crate) calls: &'static [CallRule],
 }
 
-/// What a call is about, and what it does to earlier calls.
+/// The things that a call names, and its effect on earlier calls.
 #[derive(Debug)]
 pub(crate) struct CallRule {
     pub(crate) method: &'static str,
     pub(crate) names: Names,
     /// The method whose calls it undoes.
     pub(crate) undoes: Option<&'static str>,
-    /// It says how things are, whatever was said of them before.
+    /// Whether it replaces all earlier calls for the same things.
     pub(crate) restates: bool,
 }
 
-/// Where a call names the things that it is about.
+/// The place of the names in a call.
 #[derive(Debug)]
 pub(crate) enum Names {
-    /// Under `key` of each element of `list`.
+    /// The member `key` of each element of `list`.
     Each {
         list: &'static str,
         key: &'static str,
@@ -63,7 +64,7 @@ pub(crate) enum Names {
 pub(crate) static LSP: Dialect = Dialect { session: &[], reads: &[], token_keys: &[], calls: &[] };
 
 impl Dialect {
-    /// What is remembered of a method that concerns every process; `None` for any other.
+    /// What to keep of a method for every process; `None` for any other method.
     pub(crate) fn keep(&self, method: &str) -> Option<Keep> {
         let find = |table: &[(&str, Keep)]| {
             table.binary_search_by_key(&method, |(name, _)| name).ok().map(|index| table[index].1)
@@ -71,58 +72,57 @@ impl Dialect {
         find(SESSION).or_else(|| find(self.session))
     }
 
-    /// Whether a request may be asked twice.
+    /// Whether a request may be sent twice.
     pub(crate) fn is_read(&self, method: &str) -> bool {
         READS.binary_search(&method).is_ok() || self.reads.binary_search(&method).is_ok()
     }
 
-    /// Where a request of a server carries a token of its choice, if it does.
+    /// The member with a token that a server chose, if the request has one.
     pub(super) fn token_key(&self, method: &str) -> Option<&'static str> {
         let mut all = TOKEN_KEYS.iter().chain(self.token_keys);
         all.find(|(name, _)| *name == method).map(|(_, key)| *key)
     }
 
-    /// What is known of a call.
+    /// The rule for a call.
     pub(crate) fn call(&self, method: &str) -> Option<&'static CallRule> {
         self.calls.iter().find(|it| it.method == method)
     }
 }
 
-/// What any language server keeps of its session.
+/// Methods for every process of any language server.
 const SESSION: &[(&str, Keep)] = &[
     ("$/setTrace", Keep::Latest),
-    // Not of the protocol: what editors tell servers that many have.
+    // Beyond the protocol: messages of common servers.
     ("css/customDataChanged", Keep::Latest),
     ("html/customDataChanged", Keep::Latest),
     ("json/schemaAssociations", Keep::Latest),
     ("notebookDocument/didChange", Keep::NotebookChange),
     ("notebookDocument/didClose", Keep::NotebookClose),
     ("notebookDocument/didOpen", Keep::NotebookOpen),
-    ("notebookDocument/didSave", Keep::Nothing),
+    ("notebookDocument/didSave", Keep::Never),
     ("project/open", Keep::Latest),
     ("solution/open", Keep::Latest),
     ("textDocument/didChange", Keep::Change),
     ("textDocument/didClose", Keep::Close),
     ("textDocument/didOpen", Keep::Open),
-    ("textDocument/didSave", Keep::Nothing),
-    ("textDocument/willSave", Keep::Nothing),
+    ("textDocument/didSave", Keep::Never),
+    ("textDocument/willSave", Keep::Never),
     ("workspace/didChangeConfiguration", Keep::Configuration),
-    ("workspace/didChangeWatchedFiles", Keep::Nothing),
+    ("workspace/didChangeWatchedFiles", Keep::Never),
     ("workspace/didChangeWorkspaceFolders", Keep::Folders),
-    ("workspace/didCreateFiles", Keep::Nothing),
-    ("workspace/didDeleteFiles", Keep::Nothing),
-    ("workspace/didRenameFiles", Keep::Nothing),
+    ("workspace/didCreateFiles", Keep::Never),
+    ("workspace/didDeleteFiles", Keep::Never),
+    ("workspace/didRenameFiles", Keep::Never),
     ("yaml/registerContentRequest", Keep::Latest),
     ("yaml/registerCustomSchemaRequest", Keep::Latest),
     ("yaml/supportSchemaSelection", Keep::Latest),
 ];
 
-/// Requests of a server that carry a token of its choice, by the key it stands under.
+/// Requests of a server with a token that it chose, and the member with the token.
 const TOKEN_KEYS: &[(&str, &str)] = &[("window/workDoneProgress/create", "token")];
 
-/// Requests that change nothing and whose answer nobody acts on unasked: a process that died with one may have done
-/// anything, and the next one is asked the same. Not among them: what edits the text (formatting, rename, and what is
-/// done before a save), commands, and questions about an item that the dead process made.
+/// Requests without effects, which the next process gets if a process dies with them. They do not include edits
+/// (formatting, rename, and actions before a save), commands, and questions about an item of the dead process.
 const READS: &[&str] = &[
     "textDocument/codeAction",
     "textDocument/codeLens",

@@ -1,6 +1,6 @@
-//! The proxied servers, each as the configuration and the workspace have it.
+//! The configured servers.
 //!
-//! One is all that can be configured so far. **A server is never removed**, so an id always leads to one.
+//! There can be only one so far. **A server is never removed**, so an id always leads to a server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// One server: how it is started, and what each of its processes is told.
+/// A server: its launch, and the session for its processes.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) id: ServerId,
@@ -24,21 +24,21 @@ pub(crate) struct Server {
     pub(crate) settings: ServerConfig,
     pub(crate) launch: Arc<Launch>,
     pub(crate) config: Arc<Config>,
-    /// Why it cannot be started, if there is nothing to start.
+    /// Why it cannot start, if the executable is missing.
     pub(crate) missing: Option<String>,
-    /// What was started is not there any more: it may have been updated, or moved.
+    /// Whether the executable has disappeared since its start: it may have been updated or moved.
     pub(crate) is_gone: bool,
-    /// `max_processes` was made smaller, and there are more.
+    /// Whether `max_processes` is lower, and too many processes run.
     pub(crate) shrinks: bool,
-    /// The backend that serves everything which nothing else does.
+    /// The backend for everything without another place.
     pub(crate) primary: BackendId,
-    /// Which methods it has beyond those of the Language Server Protocol.
+    /// Its methods beyond the Language Server Protocol.
     pub(crate) dialect: &'static Dialect,
-    /// How long it may be degraded, where the configuration does not say.
+    /// The default of `hang_timeout` for this kind of server.
     pub(crate) usual_hang_timeout: Option<Duration>,
-    /// The user has been told that `memory_limit` is less than a process needs.
+    /// Whether the user knows that `memory_limit` is too low.
     pub(crate) limit_told: bool,
-    /// The commands that lspool offers in the answer to `initialize`, beside the server's own.
+    /// lspool's commands in the answer to `initialize`.
     pub(crate) commands: Vec<String>,
     pub(super) session: Session,
 }
@@ -48,19 +48,19 @@ impl Server {
         &self.session
     }
 
-    /// What is remembered of a method that concerns every process; `None` for any other.
+    /// What to keep of a method for every process; `None` for any other method.
     pub(crate) fn keep(&self, method: &str) -> Option<Keep> {
         let is_repeated = || self.settings.repeat.iter().any(|it| it == method);
         self.dialect.keep(method).or_else(|| is_repeated().then_some(Keep::Latest))
     }
 
-    /// Whether it cannot be started, or could not be when it was last tried.
+    /// Whether it cannot start, or could not at the last attempt.
     pub(crate) fn is_missing(&self) -> bool {
         self.missing.is_some() || self.is_gone
     }
 }
 
-/// How a server is to be started.
+/// The parameters for starting a server.
 pub(crate) struct Definition {
     pub(crate) name: String,
     pub(crate) settings: ServerConfig,
@@ -69,7 +69,7 @@ pub(crate) struct Definition {
     pub(crate) missing: Option<String>,
 }
 
-/// All of them. The number of each is its place: they are looked up for every message.
+/// All servers. The number of each is its position, because every message needs a lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
     all: Vec<Server>,
@@ -112,7 +112,7 @@ impl Servers {
         self.get(backend.server)
     }
 
-    /// The server that gets what belongs to no other: none before the editor's workspace is known.
+    /// The server for everything without another place; `None` before the search for it has ended.
     pub(crate) fn first(&self) -> Option<&Server> {
         self.all.first()
     }

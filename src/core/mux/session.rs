@@ -1,6 +1,6 @@
-//! What a fresh process must be told to serve: recorded from the editor's messages, in the order of replay.
+//! The session: what a new process must get, from the editor's messages, in the order of replay.
 //!
-//! It holds nothing that only one kind of server has.
+//! Contains nothing that only one kind of server has.
 
 mod calls;
 pub(crate) mod documents;
@@ -21,10 +21,10 @@ use crate::{
     rpc::{Frame, Kind, RawId, file_path, member, members, text},
 };
 
-/// The record.
+/// The session.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// Parameters of the editor's `initialize`, as forwarded, without its token.
+    /// The parameters of the editor's `initialize`, as forwarded, without its token.
     pub(super) initialize: Bytes,
     /// Whether the editor has sent `initialized`.
     pub(super) initialized: bool,
@@ -33,13 +33,13 @@ pub(crate) struct Session {
     pub(super) documents: Documents,
     /// The last push of settings, as the editor wrote it.
     pushed: Option<Frame>,
-    /// Sections of the pushed settings, each as last pushed.
+    /// The latest value of each section of the pushed settings.
     settings: Vec<(String, Bytes)>,
     folders: Folders,
-    /// The first answer to `initialize`: what the editor takes each later process for.
+    /// The first answer to `initialize`, on which the editor relies.
     pub(super) offered: Bytes,
     latest: BTreeMap<String, KeptMessage>,
-    /// The same, for as long as a document is open.
+    /// The latest messages about open documents.
     of_documents: BTreeMap<String, KeptMessage>,
     calls: Calls,
 }
@@ -53,7 +53,7 @@ struct KeptMessage {
 
 impl KeptMessage {
     fn frame(&self) -> Frame {
-        // The id of a request is set when it is sent.
+        // The request gets its id when it is sent.
         match self.kind {
             Kind::Request => Frame::request(RawId::from(0), &self.method, Some(&self.params)),
             Kind::Notification | Kind::Response => Frame::notification(&self.method, Some(&self.params)),
@@ -61,14 +61,14 @@ impl KeptMessage {
     }
 }
 
-/// What a fresh process is told after `initialized`, in this order.
+/// The messages after `initialized`, in this order.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     pub(crate) latest: Vec<Frame>,
     pub(crate) settings: Option<Frame>,
     pub(crate) folders: Option<Frame>,
     pub(crate) documents: Vec<Frame>,
-    /// What concerns open documents.
+    /// The messages about open documents.
     pub(crate) of_documents: Vec<Frame>,
     pub(crate) calls: Vec<Frame>,
 }
@@ -82,7 +82,7 @@ impl Replay {
 }
 
 impl Session {
-    /// Parameters of the editor's `initialize`, as forwarded, without its token; empty before.
+    /// The parameters of the editor's `initialize`, as forwarded, without its token; empty before.
     pub(crate) fn initialize(&self) -> &Bytes {
         &self.initialize
     }
@@ -97,9 +97,9 @@ impl Session {
         self.is_open
     }
 
-    /// Remembers what this message of the editor means for later processes.
+    /// Keeps a message for later processes.
     pub(crate) fn keep(&mut self, keep: Keep, frame: &Frame, dialect: &Dialect) {
-        if matches!(keep, Keep::Nothing | Keep::Elsewhere) {
+        if matches!(keep, Keep::Never | Keep::Elsewhere) {
             return;
         }
         if let (Keep::Change, Some(params)) = (keep, frame.params()) {
@@ -109,10 +109,10 @@ impl Session {
             let params = frame.params();
             self.pushed = frame.method().map(|method| Frame::notification(method, params));
         }
-        // Copied: a slice would keep the buffer that it was read into.
+        // A copy, because a slice would keep the whole read buffer.
         let Some(params) = frame.params().map(Bytes::copy_from_slice) else { return };
         match keep {
-            Keep::Nothing | Keep::Elsewhere | Keep::Change => {}
+            Keep::Never | Keep::Elsewhere | Keep::Change => {}
             Keep::Latest => {
                 if let Some(kept) = kept(frame, params) {
                     self.latest.insert(kept.method.clone(), kept);
@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    /// A section that is absent keeps its value; one that is present replaces it whole.
+    /// A missing section keeps its value; a present one replaces it.
     fn configure(&mut self, params: &Bytes) {
         let Some(range) = member(params, "settings") else { return };
         let settings = params.slice(range);
@@ -151,19 +151,19 @@ impl Session {
         }
     }
 
-    /// Parameters of `initialize` for a later process: the editor's, with the workspace folders as they are.
+    /// The parameters of `initialize` for a later process: the editor's, with the current workspace folders.
     pub(crate) fn initialize_now(&self) -> Bytes {
         self.folders.named_in(&self.initialize)
     }
 
-    /// The workspace folders, as they have become of those of `initialize`.
+    /// The current workspace folders, given those of `initialize`.
     pub(crate) fn folders_now(&self, first: &[PathBuf]) -> Vec<PathBuf> {
         let gone: Vec<PathBuf> = self.folders.gone().iter().filter_map(|it| file_path(it)).collect();
         let stays: Vec<PathBuf> = first.iter().filter(|it| !gone.contains(it)).cloned().collect();
         self.with_added(stays)
     }
 
-    /// These, and the folders that have come since `initialize`.
+    /// Adds the folders that have come since `initialize`.
     pub(crate) fn with_added(&self, mut folders: Vec<PathBuf>) -> Vec<PathBuf> {
         let come = self.folders.come(&self.initialize);
         let come = come.iter().filter_map(|it| file_path(it)).filter(|it| !folders.contains(it));
@@ -178,7 +178,7 @@ impl Session {
         self.of_documents.retain(|_, it| uri(&it.params, "textDocument") != closed);
     }
 
-    /// Everything after `initialized`, for a process that was asked to initialize with these folders.
+    /// All messages after `initialized`, for a process whose `initialize` had these folders.
     pub(crate) fn replay(&mut self, folders: &[Bytes]) -> Replay {
         let notify = |method: &str, params: &[u8]| Frame::notification(method, Some(params));
         Replay {
@@ -199,9 +199,9 @@ impl Session {
         }
     }
 
-    /// Name and version of the editor, if it has said them.
+    /// The name and version of the editor, if known.
     pub(crate) fn editor(&self) -> Option<String> {
-        // Older editors say it in the words of their server only.
+        // Older editors send them only in their server's own form.
         let places: [&[&str]; 2] = [&["clientInfo"], &["initializationOptions", "editorInfo"]];
         places.iter().find_map(|place| {
             let word = |key| text(&self.initialize, &[place, &[key][..]].concat());
@@ -210,12 +210,12 @@ impl Session {
         })
     }
 
-    /// A section of the pushed settings, as last pushed.
+    /// The latest value of a section of the pushed settings.
     pub(crate) fn setting(&self, section: &str) -> Option<&[u8]> {
         self.settings.iter().find(|(name, _)| name == section).map(|(_, it)| &it[..])
     }
 
-    /// The pushed settings for a server that keeps a section which a push does not name.
+    /// The pushed settings for a server that keeps missing sections.
     pub(crate) fn merged_settings(&self) -> Option<Frame> {
         if self.settings.is_empty() {
             return self.pushed.clone();

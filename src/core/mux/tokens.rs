@@ -1,7 +1,6 @@
-//! Progress tokens: which the servers chose, which are open, and how two servers with one token are told apart.
+//! Progress tokens: those that servers chose, those in use, and the renaming of tokens that two servers use.
 //!
-//! A token that the editor chose passes unchanged. A token that a server chose passes unchanged too, unless
-//! another server uses it already.
+//! The editor's tokens pass unchanged. So do servers' tokens, unless another server uses the same.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +15,13 @@ use crate::{
 #[derive(Debug)]
 struct Chosen {
     backend: BackendId,
-    /// As the server wrote it.
+    /// The server's token.
     theirs: Token,
-    /// How many requests that name it are not answered; one that creates it never counts as answered.
+    /// The number of open requests that name it. A request that creates it stays open.
     requests: usize,
 }
 
-/// A token for which a `begin` has passed and no `end`.
+/// A token after its `begin` and before its `end`.
 #[derive(Debug, PartialEq)]
 struct Open {
     backend: BackendId,
@@ -30,17 +29,17 @@ struct Open {
     subject: Option<Subject>,
 }
 
-/// What progress is about, for a server that reports on several conversations under one token.
+/// The subject of progress, for a server that reports on several conversations under one token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Subject {
     conversation: ConversationId,
     turn: Option<TurnId>,
-    /// It begins inside another one's token and never ends.
+    /// Whether it begins within another one's token and never ends.
     is_nested: bool,
 }
 
 impl Subject {
-    /// Of parameters of `$/progress`.
+    /// Reads it from the parameters of `$/progress`.
     fn of(params: &[u8]) -> Option<Subject> {
         let value = &params[member(params, "value")?];
         let [conversation, turn, parent] = values(value, ["conversationId", "turnId", "parentTurnId"]);
@@ -61,19 +60,19 @@ impl Open {
     }
 }
 
-/// All tokens that are in use.
+/// All tokens in use.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     minted: u64,
-    /// Tokens that servers chose, by the editor's name for them.
+    /// Tokens of servers, by the editor's token.
     chosen: BTreeMap<Token, Chosen>,
     renamed: BTreeMap<(BackendId, Token), Token>,
     open: Vec<Open>,
 }
 
 impl Tokens {
-    /// A server's request names a token of its own choice under `key`. Gives the parameters that the editor gets,
-    /// if they differ.
+    /// Notes a token under `key` in a server's request. Returns the changed parameters for the editor, if they
+    /// differ.
     pub(crate) fn choose(&mut self, backend: BackendId, params: &[u8], key: &str) -> Option<Vec<u8>> {
         let theirs = Token::from_raw(&params[member(params, key)?])?;
         let taken = self.chosen.get(&theirs).is_some_and(|it| it.backend != backend);
@@ -92,7 +91,7 @@ impl Tokens {
         renamed
     }
 
-    /// A request that named this token is answered, and with it what was said under the token ends.
+    /// Notes the answer to a request with this token, which ends its progress.
     pub(crate) fn answered(&mut self, backend: BackendId, ours: &Token) {
         let Some(chosen) = self.chosen.get_mut(ours).filter(|it| it.backend == backend) else { return };
         chosen.requests = chosen.requests.saturating_sub(1);
@@ -101,9 +100,8 @@ impl Tokens {
         }
     }
 
-    /// A request of this server is answered. What the server has begun under the token of that request is over: what
-    /// is about this subject, if the request was. Gives the parameters of the `end` that the editor has not seen:
-    /// `error` is the raw message in it.
+    /// Ends the progress of an answered request for this subject. Returns the parameters of the `end` that the editor
+    /// has not seen; `error` is a raw message for it.
     pub(crate) fn closed(
         &mut self,
         backend: BackendId,
@@ -133,17 +131,18 @@ impl Tokens {
         }
     }
 
-    /// The server that chose this token, and its own name for it.
+    /// The server that chose this token, with the server's token.
     pub(crate) fn owner(&self, token: &Token) -> Option<(BackendId, Token)> {
         self.chosen.get(token).map(|it| (it.backend, it.theirs.clone()))
     }
 
-    /// Whether some tokens have another name for the editor.
+    /// Whether some tokens are renamed.
     pub(crate) fn are_renamed(&self) -> bool {
         !self.renamed.is_empty()
     }
 
-    /// Progress of a server: notes begin and end, and gives the parameters that the editor gets, if they differ.
+    /// Handles progress of a server: notes begin and end, and returns the changed parameters for the editor, if they
+    /// differ.
     pub(crate) fn passed(
         &mut self,
         backend: BackendId,
@@ -161,7 +160,7 @@ impl Tokens {
         let subject = if begins || ends { Subject::of(params) } else { None };
         if begins && !subject.as_ref().is_some_and(|it| it.is_nested) {
             let begun = Open { backend, token: token.clone(), subject };
-            // A server that begins a thing twice still has one end coming.
+            // A server that begins twice ends once.
             if !self.open.contains(&begun) {
                 self.open.push(begun);
             }
@@ -179,7 +178,7 @@ impl Tokens {
         ours.map(|ours| Patch::of(params).set("token", ours.as_bytes()).finish())
     }
 
-    /// The tokens of one backend are another one's from now on.
+    /// Moves the tokens of one backend to another.
     pub(crate) fn rename(&mut self, old: BackendId, new: BackendId) {
         self.chosen.values_mut().filter(|it| it.backend == old).for_each(|it| it.backend = new);
         self.open.iter_mut().filter(|it| it.backend == old).for_each(|it| it.backend = new);
@@ -188,8 +187,8 @@ impl Tokens {
         self.renamed = renamed.into_iter().map(|(key, ours)| (name(key), ours)).collect();
     }
 
-    /// A process is gone: its tokens are forgotten, but for those whose subject goes on. Gives the parameters
-    /// of an `end` for each that was open.
+    /// Forgets the tokens of a dead process, except those whose subject continues. Returns the parameters of an `end`
+    /// for each open one.
     pub(super) fn abandoned(
         &mut self,
         backend: BackendId,
@@ -205,8 +204,7 @@ impl Tokens {
         Vec::into_iter(gone).map(|it: Open| it.end(Some(it.why(&message)))).collect()
     }
 
-    /// What is reported about a subject ends here. Gives the parameters of the `end` if one is due: `why` is a member
-    /// of it.
+    /// Ends the progress of a subject. Returns the parameters of the `end` if one is due; `why` is a member of it.
     pub(crate) fn ended(
         &mut self,
         backend: BackendId,
@@ -218,14 +216,14 @@ impl Tokens {
         Some(self.open.remove(at).end(why))
     }
 
-    /// What has begun about a subject goes on in another backend, which ends it.
+    /// Moves the progress of a subject to another backend, which will end it.
     pub(crate) fn moved(&mut self, subject: &ConversationId, old: BackendId, new: BackendId) {
         let of = |it: &&mut Open| it.backend == old && it.is_about(subject);
         self.open.iter_mut().filter(of).for_each(|it| it.backend = new);
     }
 
-    /// Whether both directions of a changed name agree, and no token belongs to a process that is gone, unless the
-    /// next one goes on with its subject.
+    /// Checks that both directions of a renaming agree, and that no token belongs to a dead process, unless its
+    /// subject continues.
     pub(crate) fn check(
         &self,
         alive: impl Fn(BackendId) -> bool,
@@ -250,14 +248,14 @@ impl Tokens {
         }
     }
 
-    /// How many tokens are open.
+    /// The number of open tokens.
     pub(crate) fn n_open(&self) -> usize {
         self.open.len()
     }
 }
 
 impl Open {
-    /// The member of an `end` that says this message, which is raw JSON.
+    /// The member of an `end` with this raw message.
     fn why(&self, message: &str) -> (&'static str, String) {
         match self.subject {
             Some(_) => ("error", format!(r#"{{"message":{message}}}"#)),
@@ -265,7 +263,7 @@ impl Open {
         }
     }
 
-    /// Parameters of its `end`, with this member.
+    /// The parameters of its `end`, with this member.
     fn end(&self, why: Option<(&str, String)>) -> Vec<u8> {
         let mut value = Patch::of(br#"{"kind":"end"}"#);
         if let Some((key, raw)) = why {

@@ -1,7 +1,7 @@
 //! The one way out: every message to a client or a server leaves here, and waits here for a server that cannot take
 //! it yet.
 //!
-//! **Order from one client to one backend is kept**: while anything waits in a backend's queue, nothing passes it.
+//! **Order from one client to one backend is kept**: no message overtakes the queue of a backend.
 
 use std::time::Instant;
 
@@ -21,11 +21,11 @@ use crate::{
     rpc::{Frame, RawId},
 };
 
-/// The effects of the event that is being dealt with, and its time.
+/// The effects and the time of the current event.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     now: Option<Instant>,
-    /// When the first event came.
+    /// The time of the first event.
     born: Option<Instant>,
     out: Effects,
 }
@@ -41,19 +41,19 @@ impl Wire {
 }
 
 impl Mux {
-    /// An event begins: its effects are added to these.
+    /// Begins an event, whose effects are added to `out`.
     pub(crate) fn begin(&mut self, now: Instant, out: &mut Effects) {
         self.wire.now = Some(now);
         self.wire.born.get_or_insert(now);
         std::mem::swap(&mut self.wire.out, out);
     }
 
-    /// An event is done with: its effects are handed over.
+    /// Ends an event, and returns its effects.
     pub(crate) fn end(&mut self, out: &mut Effects) {
         std::mem::swap(&mut self.wire.out, out);
     }
 
-    /// When the first event came.
+    /// The time of the first event.
     pub(crate) fn born(&self) -> Option<Instant> {
         self.wire.born
     }
@@ -63,12 +63,12 @@ impl Mux {
         &self.wire.out
     }
 
-    /// Takes back the effects from a place on.
+    /// Takes the effects from a position on.
     pub(crate) fn take_effects(&mut self, from: usize) -> Vec<Effect> {
         self.wire.out.split_off(from)
     }
 
-    /// Has the shell do something.
+    /// Adds an effect.
     pub(crate) fn act(&mut self, effect: Effect) {
         self.wire.out.push(effect);
     }
@@ -82,12 +82,12 @@ impl Mux {
         self.wire.send(Peer::Backend(process), frame);
     }
 
-    /// Sends a message that lspool has made, or passes on, to the editor.
+    /// Sends a message to the editor.
     pub(crate) fn tell_editor(&mut self, frame: Frame) {
         self.wire.send(Peer::EDITOR, frame);
     }
 
-    /// Asks the editor something that lspool itself wants.
+    /// Sends a request of lspool to the editor.
     pub(crate) fn ask_editor(&mut self, purpose: Purpose, method: &str, params: Option<&[u8]>) -> SentId {
         let frame = Frame::request(RawId::from(0), method, params);
         let (sent, frame) =
@@ -96,7 +96,7 @@ impl Mux {
         sent
     }
 
-    /// Asks a process something that lspool itself wants, past its queue.
+    /// Sends a request of lspool to a process, past its queue.
     pub(crate) fn ask_backend(&mut self, id: BackendId, purpose: Purpose, method: &str, params: &[u8]) {
         let Some(process) = self.backend(id).map(Backend::process) else { return };
         let frame = Frame::request(RawId::from(0), method, Some(params));
@@ -117,7 +117,7 @@ impl Mux {
         Some(sent)
     }
 
-    /// Notes a request as one that a backend will get; gives it back under its new number.
+    /// Adds a request for a backend to the table; returns it with its new number.
     pub(crate) fn accept(
         &mut self,
         id: BackendId,
@@ -139,14 +139,14 @@ impl Mux {
         Some(self.requests.register(To::Queue(backend.id), owner, purpose, frame))
     }
 
-    /// Passes an accepted message on as soon as the process can take it.
+    /// Sends an accepted message as soon as the process can take it.
     pub(crate) fn release(&mut self, id: BackendId, frame: Frame) {
         if let Some((process, frame)) = self.pass_queue(id, frame) {
             self.deliver(process, frame);
         }
     }
 
-    /// Gives back an accepted message if the process can take it at once; else it waits.
+    /// Returns an accepted message if the process can take it at once; otherwise queues it.
     pub(crate) fn pass_queue(&mut self, id: BackendId, frame: Frame) -> Option<(ProcessId, Frame)> {
         let backend = self.backends.get(id)?;
         if backend.queued().is_empty() && backend.is_open() {
@@ -158,7 +158,7 @@ impl Mux {
         None
     }
 
-    /// A request that had left its queue waits there again, before all others.
+    /// Puts a request back to the front of its queue.
     pub(crate) fn queue_first(&mut self, id: BackendId, sent: SentId) {
         if let (Some(backend), Some(pending)) = (self.backends.get_mut(id), self.requests.get(sent)) {
             backend.queue().push_front(pending.frame.clone());
@@ -168,32 +168,32 @@ impl Mux {
     pub(crate) fn notify_backend(&mut self, id: BackendId, frame: &Frame) {
         match self.backend(id).is_some_and(Backend::accepts) {
             true => self.release(id, frame.clone()),
-            false => debug!(?frame, "dropped: the server is not running"),
+            false => debug!(?frame, "dropped: server is not running"),
         }
     }
 
-    /// Passes on what has waited, as far as the process can take it.
+    /// Sends the queue, as far as the process can take it.
     pub(crate) fn flush(&mut self, id: BackendId) {
         for (process, frame) in self.take_queue(id) {
             self.deliver(process, frame);
         }
     }
 
-    /// What has waited, if the process can take it.
+    /// Takes the queue, if the process can take it.
     pub(crate) fn take_queue(&mut self, id: BackendId) -> impl Iterator<Item = (ProcessId, Frame)> + use<> {
         let open = self.backends.get_mut(id).filter(|it| it.is_open());
         let ready = open.map(|it| (it.process(), std::mem::take(it.queue())));
         ready.into_iter().flat_map(|(process, frames)| frames.into_iter().map(move |it| (process, it)))
     }
 
-    /// Hands a message to a process, unless it is answered here.
+    /// Sends a message to a process, unless lspool answers it.
     pub(crate) fn deliver(&mut self, process: ProcessId, frame: Frame) {
         if let Some(frame) = self.for_successor(process, frame) {
             self.write(process, frame);
         }
     }
 
-    /// Writes a message to a process, and notes who was asked.
+    /// Writes a message to a process, and notes the receiver of a request.
     pub(crate) fn write(&mut self, process: ProcessId, frame: Frame) {
         if frame.method().is_some()
             && let Some(sent) = SentId::of(&frame)
@@ -229,7 +229,7 @@ impl Mux {
     pub(super) fn fail_request(&mut self, owner: &Owner, purpose: &Purpose, failure: &Failure) {
         let required = self.servers.first().is_none_or(|it| it.settings.policy.required);
         match (owner, purpose) {
-            // The editor goes on without the server; a message tells its user.
+            // The editor continues without the server; a message tells its user.
             (Owner::Client(client, id), Purpose::Initialize) if !required => {
                 let answer = Frame::response(id.clone().into(), br#"{"capabilities":{}}"#);
                 let answer = self.with_commands(&answer);
@@ -247,7 +247,7 @@ impl Mux {
             Some(backend) => (backend.name.clone(), backend.why_not()),
             None => ("the server".to_owned(), "it is not running".to_owned()),
         };
-        warn!(name, method, why, "a request for a server that is not available");
+        warn!(name, method, why, "refused a request: server is not available");
         let message = format!("{name} is not available for {method}: {why}");
         let is_stopped = self.backend(id).is_some_and(|it| it.life.state() == LifecycleState::Stopped);
         let cause = if is_stopped { Cause::NotStarted } else { Cause::Unavailable };

@@ -1,6 +1,5 @@
-//! Leads, their sub-agents, goals that are worked on, servers that die and an editor that changes its mind, at
-//! random: what the editor hears of each turn is what it hears of a plain one, each goal has its events, and nothing
-//! is left in the end.
+//! Leads, sub-agents, orchestrations, crashing servers and a random editor: the editor sees each turn like a plain
+//! one, each goal has its events, and no agent is left at the end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +22,7 @@ use crate::{
     },
 };
 
-/// What a planner says: a diamond, and a task beside it.
+/// The plan of a planner: a diamond, and a task beside it.
 const PLAN: &str = r#"[{"worker_role": "coder", "task": "a"}, {"worker_role": "reviewer", "task": "b", "depends_on": [0]},
     {"worker_role": "coder", "task": "c", "depends_on": [0]}, {"worker_role": "coder", "task": "d", "depends_on": [1, 2]},
     {"worker_role": "coder", "task": "e"}]"#;
@@ -105,7 +104,7 @@ struct Turn {
     is_lead: bool,
     is_planner: bool,
     has_begun: bool,
-    /// The model is not asked any more.
+    /// The end of the reasoning.
     has_counted: bool,
     has_ended: bool,
     is_cancelled: bool,
@@ -115,7 +114,7 @@ struct Turn {
     waits: Option<(u64, String, u64)>,
 }
 
-/// What the editor has heard of a turn.
+/// The editor's messages about a turn.
 #[derive(Debug, Default)]
 struct Heard {
     conversation: String,
@@ -124,7 +123,7 @@ struct Heard {
     answers: u32,
     last_round: u64,
     calls: BTreeMap<String, String>,
-    /// Of a goal.
+    /// The editor's messages about a goal.
     goal: Option<Vec<Notice>>,
 }
 
@@ -134,7 +133,7 @@ struct World {
     alive: BTreeSet<ProcessId>,
     /// By the editor's id of the request.
     heard: BTreeMap<u64, Heard>,
-    /// What the editor is asked: id.
+    /// The id of a request to the editor.
     asked: Vec<Value>,
     conversations: BTreeSet<u8>,
     /// How often each was destroyed: an id is not used again.
@@ -195,7 +194,7 @@ impl World {
                 }
             }
             Step::Destroy(conversation) => {
-                // What becomes of turns that wait for another one is the server's to say.
+                // The server decides about turns that wait for another one.
                 let name = self.name(*conversation);
                 let open =
                     self.heard.values().filter(|it| it.answers == 0 && it.conversation == name).count();
@@ -307,7 +306,7 @@ impl World {
         json!({"editAgentRounds": [it]})
     }
 
-    /// What a server does that keeps to the protocol.
+    /// The messages of a server that follows the protocol.
     fn act(&mut self, at: usize, act: &Act) {
         let it = &self.turns[at];
         if !it.has_begun && matches!(act, Act::Refuse) {
@@ -353,7 +352,7 @@ impl World {
                 it.has_ended = true;
                 self.says(at, "end", &json!({"error": {"message": "no such quota"}}));
             }
-            // What has begun is not refused.
+            // A begun turn is not refused.
             Act::Refuse => {}
         }
     }
@@ -390,7 +389,7 @@ impl World {
         self.stage.server(process, json!({"id": request, "method": method, "params": params}));
     }
 
-    /// Everybody takes in what was said.
+    /// All peers handle their messages.
     fn look(&mut self) {
         loop {
             let spawned = std::mem::take(&mut self.stage.spawned);
@@ -452,7 +451,7 @@ impl World {
                 }
                 let running =
                     self.turns.iter().find(|it| it.process == process && it.conversation == conversation);
-                // A create may replace a running conversation; a turn never meets another one that is wanted.
+                // A create may replace a running conversation; a turn never meets another wanted one.
                 assert!(running.is_none_or(|it| it.is_cancelled) || is_create, "{running:?} {message}");
                 let own = conversation.as_str().unwrap().to_owned();
                 let said = last.map_or(&params["message"], |it| &it["request"]).as_str().unwrap_or_default();
@@ -616,7 +615,7 @@ impl World {
                 self.look();
             }
             if !self.turns.is_empty() {
-                // Whoever says nothing is asked again.
+                // A silent sub-agent gets a second question.
                 let act = if self.turns[0].rounds == 0 { Act::Text } else { Act::Answer };
                 self.model(0, &act);
                 continue;

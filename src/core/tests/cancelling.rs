@@ -1,4 +1,4 @@
-//! What is cancelled, and what is not.
+//! Cancellation, and requests that cannot be cancelled.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn cancel_of_replaced_turn_keeps_new_turn_running() {
     assert!(call(&mut it, 21, "c", &second).is_some(), "the new turn goes on");
     assert_eq!(call(&mut it, 11, "c", &first), None, "it has crossed the cancellation");
     assert_eq!(settled(&mut it), [11]);
-    // It goes on in the next process, too.
+    // It continues in the next process too.
     it.exited(PRIMARY, Exit::Signal(9));
     let answered: Vec<Value> = it.take(EDITOR).iter().map(|it| it["id"].clone()).collect();
     assert!(answered.contains(&json!(1)) && !answered.contains(&json!(2)), "{answered:?}");

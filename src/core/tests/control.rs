@@ -185,7 +185,7 @@ fn editor_controls_lspool_by_requests_and_commands() {
         it.start(*it.spawned.last().unwrap(), &[]);
         assert_eq!(it.take(EDITOR)[0]["result"]["state"], "ready");
     }
-    // Those of the server are the server's.
+    // The server's commands are for the server.
     let last = *it.spawned.last().unwrap();
     it.take(Peer::Backend(last));
     it.editor(json!({"id": 5, "method": "workspace/executeCommand", "params": command("x", json!([]))}));
@@ -261,11 +261,11 @@ fn control_refuses_parameters_that_are_not_objects() {
     for method in ["lspool/restart", "lspool/stop", "lspool/move", "lspool/logs"] {
         for params in [json!(["copilot"]), json!("copilot"), json!([{"name": "copilot"}]), json!(7)] {
             let wrong = asked(&mut it, method, &params)["error"].take();
-            let expected = format!("the parameters of {method} have names: they must be an object");
+            let expected = format!("the parameters of {method} must be an object");
             assert_eq!((&wrong["code"], &wrong["message"]), (&json!(-32602), &json!(expected)), "{params}");
         }
     }
-    // Whoever has none to give may give an empty list.
+    // An editor without arguments may send an empty list.
     for none in [json!([]), json!(null), json!({})] {
         assert_eq!(asked(&mut it, "lspool/reload", &none)["error"], Value::Null, "{none}");
     }
@@ -294,7 +294,7 @@ fn stopped_partition_reports_reason_and_keeps_conversations() {
     let status = asked(&mut it, "lspool/status", &json!({}));
     let partition = &status["result"]["backends"][1];
     assert_eq!((&partition["state"], &partition["conversations"]), (&json!("stopped"), &json!(1)));
-    assert_eq!(partition["stopped"], "somebody has asked for it");
+    assert_eq!(partition["stopped"], "a user asked for it");
     assert_eq!(status["result"]["sets"][0]["ids"], json!(["c"]));
     assert_eq!(status["result"]["kind"], "copilot");
 }
@@ -330,7 +330,7 @@ fn reload_restarts_only_processes_whose_launch_changed() {
     it.server.idle_timeout = Duration::from_secs(7);
     assert_eq!(asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"], json!(["settings"]));
     assert_eq!(it.terminated, []);
-    // Another command: after what is open is answered, and not later than is bearable.
+    // Another command: after the open requests, or after the grace time.
     it.editor(json!({"id": 5, "method": "textDocument/hover"}));
     it.server.args = vec!["--verbose".to_owned()];
     assert_eq!(

@@ -36,7 +36,7 @@ fn progress(token: &Value, kind: &str, conversation: &str, turn: &Value, more: &
     json!({"method": "$/progress", "params": {"token": token, "value": value}})
 }
 
-/// What a test makes of progress: `begin`, `end`, `2 text`, `1 call-1 running: message`.
+/// A short form of progress: `begin`, `end`, `2 text`, `1 call-1 running: message`.
 fn shown(heard: &[Value]) -> Vec<String> {
     let mut out = Vec::new();
     for message in heard {
@@ -125,7 +125,7 @@ impl Lead {
         shown(&self.it.take(EDITOR))
     }
 
-    /// The model calls `delegate_task`; gives what it is told.
+    /// The model calls `delegate_task`; returns the result.
     fn delegates(&mut self, round: u32, call: &str, agent: &str) -> String {
         let input = json!({"subagent_type": agent, "prompt": format!("do {call}")});
         self.calls_tool(round, call, &input)
@@ -177,7 +177,7 @@ impl Lead {
         self.it.server(self.process, json!({"id": id, "result": result}));
     }
 
-    /// The server is asked to go on; gives the request.
+    /// The server gets the request to continue; returns it.
     fn goes_on(&mut self) -> Value {
         let asked = self.it.take(Peer::Backend(self.process)).pop().expect("it is asked");
         self.asked = asked["id"].clone();
@@ -336,7 +336,7 @@ fn sub_agent_requests_reach_editor_under_lead_ids() {
     assert_eq!(answered.iter().map(|it| it["id"].clone()).collect::<Vec<_>>(), [1, 2]);
     it.run_says(&run, "report", &call("completed"));
     assert_eq!(it.heard(), ["1 x running: bash-1 is working (0 s)", "event bash-1 running"]);
-    // A tool outside its set, and one that no sub-agent has.
+    // A tool outside its set, and a tool that no sub-agent has.
     for tool in ["read_file", "delegate_task", "send_message"] {
         let params = json!({"name": tool, "input": {}, "conversationId": run.id(), "turnId": "U", "roundId": 2, "toolCallId": "m"});
         it.it.server(
@@ -683,7 +683,7 @@ fn sub_agents_make_200_tool_calls_without_stalling() {
 #[test]
 fn terminal_command_delegates_when_configured() {
     let mut stage = Stage::new(ServerKind::Copilot);
-    // What a command says decides, so it must be in the recording.
+    // The text of a command decides, so the recording must contain it.
     stage.core = Taped::with_texts(Identity { pid: 77, started: 5 }, true);
     stage.server.stall_timeout = Duration::ZERO;
     stage.server.delegation = Delegation::RunInTerminal;
@@ -756,7 +756,7 @@ fn lead_does_not_wait_for_unresponsive_cancelled_sub_agent() {
     it.heard();
     let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("time limit reached. Its output until then:\nso far"), "{message}");
-    // Whatever it says now concerns nobody.
+    // Further messages have no receiver.
     it.run_says(&run, "report", &json!({"editAgentRounds": [{"roundId": 2, "reply": "more"}]}));
     let params = json!({"name": "file_search", "input": {}, "conversationId": run.id(), "turnId": "U", "roundId": 2, "toolCallId": "m"});
     it.it.server(run.process, json!({"id": 3, "method": "conversation/invokeClientTool", "params": params}));

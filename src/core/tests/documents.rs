@@ -9,7 +9,7 @@ use crate::{
     rpc::{path, text},
 };
 
-/// What one entry of `contentChanges` says.
+/// One entry of `contentChanges`.
 #[derive(Clone, Debug)]
 struct Edit {
     /// Line and character of both ends; absent: the whole text.

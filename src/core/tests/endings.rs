@@ -1,4 +1,4 @@
-//! What is left when a process is gone: nothing.
+//! Nothing is left of a process that is gone.
 
 use serde_json::json;
 
@@ -239,7 +239,7 @@ fn stream_closed_at_once_gets_all_answers() {
     assert_eq!(it.exit, None);
     assert!(it.closed.is_empty());
     it.server(process(0, 1), json!({"id": asked[2]["id"], "result": {}}));
-    // What it was told last may have consequences.
+    // Its last message may have consequences.
     assert_eq!((it.exit, &it.closed[..]), (None, &[process(0, 1)][..]));
     it.server(process(0, 1), json!({"method": "textDocument/publishDiagnostics", "params": {}}));
     it.exited(process(0, 1), Exit::Code(0));

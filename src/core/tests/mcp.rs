@@ -1,4 +1,4 @@
-//! MCP tools that the editor has switched off stay off: in the next process, and in those that come later.
+//! MCP tools that the editor has switched off stay off: in the next process, and in later ones.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn lists(it: &mut Stage, by: ProcessId, servers: &[(&str, &[&str])]) {
     it.server(by, json!({"method": "copilot/mcpTools", "params": {"servers": servers}}));
 }
 
-/// What a process was told to switch: server, tool, status. It does so.
+/// The server, tool, and status in a message to a process, which obeys.
 fn switched(it: &mut Stage, process: ProcessId) -> Vec<String> {
     let mut out = Vec::new();
     for told in it.take(Peer::Backend(process)) {
@@ -47,7 +47,7 @@ fn switch(it: &mut Stage, id: u32, tool: &str, status: &str) {
     it.editor(json!({"id": id, "method": "mcp/updateToolsStatus", "params": {"servers": servers}}));
 }
 
-/// The same, of a tool by its name alone. The primary does so.
+/// The same by the name of the tool alone, at the primary.
 fn switch_by_name(it: &mut Stage, id: u32, tool: &str, status: &str) {
     let params = json!({"tools": [{"name": tool, "status": status}]});
     it.editor(json!({"id": id, "method": "conversation/updateToolsStatus", "params": params}));
@@ -81,7 +81,7 @@ fn disabled_mcp_tool_is_disabled_in_every_process() {
     assert_eq!(switched(&mut it, process(0, 1)), ["mini/echo disabled"]);
     assert_eq!(switched(&mut it, process(1, 1)), ["mini/echo disabled"]);
 
-    // One that starts later. It takes no turn before that.
+    // A server that starts later. The process takes no turn before that.
     it.create(3, &json!({"conversationId": "b", "lspool": {"tools": ["mini/*", "read_file"]}}));
     it.start(process(2, 1), &[]);
     lists(&mut it, process(2, 1), &[MINI]);
@@ -100,7 +100,7 @@ fn disabled_mcp_tool_is_disabled_in_every_process() {
     let tools = json!([tool("echo", "disabled"), tool("other", "enabled")]);
     assert_eq!(heard[0]["params"]["servers"][0]["tools"], tools);
 
-    // One that was called before it was off.
+    // A tool that was called before it was switched off.
     let input = json!({"mcpServerName": "mini", "mcpToolName": "echo"});
     let asks = |input: &Value| json!({"id": 9, "method": "conversation/invokeClientToolConfirmation", "params": {"name": "echo", "input": input}});
     it.server(next, asks(&input));

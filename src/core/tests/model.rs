@@ -1,8 +1,8 @@
-//! Properties of the core under whatever an editor, servers and the system may do, against small models of those
-//! peers that know what may and must be heard.
+//! Properties of the core under any behavior of an editor, servers and the system, checked against small models of
+//! these peers that know which messages may and must come.
 //!
-//! `PROPTEST_CASES` says how many runs; a run that fails is shrunk to the steps that matter, and
-//! `MODEL_TRACE=1` shows what was said in it.
+//! `PROPTEST_CASES` sets the number of runs. A failing run is shrunk to the necessary steps, and `MODEL_TRACE=1`
+//! shows its messages.
 
 mod editor;
 mod message;
@@ -75,7 +75,7 @@ fn runs(usually: u32) -> ProptestConfig {
     }
 }
 
-/// Scripts by the hundred, until there were so many faults. Each hundred has a seed, which is said when one fails.
+/// Runs hundreds of scripts until enough faults have happened. Each hundred has a seed, which a failure prints.
 #[test]
 fn survives_requested_number_of_faults() {
     let number = |name| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());

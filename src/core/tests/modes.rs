@@ -44,7 +44,7 @@ fn listed(it: &Stage) -> Value {
     json!(modes)
 }
 
-/// Answers what the primary is asked for the sake of modes; gives the rest.
+/// Answers the requests to the primary about modes; returns the others.
 fn serve(it: &mut Stage, process: ProcessId) -> Vec<Value> {
     let mut told = Vec::new();
     loop {
@@ -153,7 +153,7 @@ fn conversation_unfit_for_mode_gets_a_process() {
         assert_eq!(it.spawned, [PRIMARY, process(1, 1)], "{more}");
         assert!(it.modes.is_empty(), "{more}");
     }
-    // What needs no isolation is as it was.
+    // A turn without isolation is unchanged.
     let mut it = stage();
     it.create(1, &json!({"chatMode": "Agent"}));
     assert_eq!(it.take(Peer::Backend(PRIMARY))[0]["params"].get("customChatModeId"), None);
@@ -330,7 +330,7 @@ fn mode_is_verified_again_after_unsolicited_change() {
     it.editor(turn(4, "c"));
     let asked = it.take(Peer::Backend(PRIMARY));
     assert_eq!(methods(&asked), ["customAgent/registerExtensionAgents", "conversation/modes"]);
-    // Custom modes have been forbidden: the conversation goes on in a process.
+    // Custom modes are forbidden now: the conversation continues in a process.
     it.server(PRIMARY, json!({"id": asked[1]["id"], "result": []}));
     let told = it.take(Peer::Backend(PRIMARY));
     assert_eq!(methods(&told), ["conversation/destroy"]);
@@ -376,7 +376,7 @@ fn mode_conversations_survive_crash() {
     let next = process(0, 2);
     let told = serve(&mut it, next);
     assert_eq!(it.spawned, [PRIMARY, next]);
-    // What had not begun is asked again, in the mode.
+    // The turn that had not begun starts again, in the mode.
     let asked = told.iter().find(|it| it["method"] == "conversation/create").unwrap();
     assert_eq!(asked["params"]["customChatModeId"], uri(&it.modes[0]));
     it.editor(turn(3, "c"));
@@ -420,7 +420,7 @@ fn conversation_destroyed_before_sending_is_never_sent() {
     let mode = it.modes[0].clone();
     it.event(kept(&mode, true));
     assert_eq!(methods(&serve(&mut it, PRIMARY)), ["conversation/destroy"]);
-    // Nor one that another one replaces, or that is cancelled.
+    // Nor a replaced or cancelled turn.
     create(&mut it, 3, "c", &["a"]);
     create(&mut it, 4, "c", &["a"]);
     let answers = it.take(EDITOR);
@@ -509,7 +509,7 @@ fn status_shows_isolation_of_each_set() {
     );
 }
 
-/// Destroys nothing: the conversation goes to the process, which is told what was said.
+/// Destroys nothing: the conversation moves to the process, which gets its history.
 fn is_restored(it: &mut Stage, process: ProcessId, conversation: &str) -> Value {
     let folder = Ok("/run/lspool/x".into());
     it.event(Event::TranscriptWritten { process, conversation: conversation.to_owned(), folder });
@@ -553,7 +553,7 @@ fn move_waits_for_end_of_turn() {
     assert!(methods(&it.take(Peer::Backend(PRIMARY))).contains(&"conversation/destroy".to_owned()));
     let asked = is_restored(&mut it, one, "c");
     assert_eq!(asked["params"].get("customChatModeId"), None);
-    // What cannot be in a mode is not moved, and keeps nothing else from it.
+    // A conversation that cannot be in a mode does not move, and keeps no other from it.
     it.create(5, &json!({"conversationId": "d", "chatMode": "Ask", "lspool": {"tools": ["b"]}}));
     let refused = control(&mut it, json!("d"), "mode");
     assert!(refused["error"]["message"].as_str().unwrap().contains("chat mode is not Agent"), "{refused}");

@@ -1,4 +1,4 @@
-//! What people ask at moments at which nobody expects it.
+//! Requests of users at unexpected moments.
 
 use std::{sync::Arc, time::Duration};
 

@@ -153,7 +153,7 @@ fn turn_waits_only_briefly_for_mcp_servers_of_its_set() {
     it.server(process(1, 1), json!({"method": "copilot/mcpTools", "params": servers(echo)}));
     assert_eq!(it.told(process(1, 1)), ["conversation/create"]);
 
-    // One that never comes up.
+    // An MCP server that never starts.
     it.create(2, &create("b", "mini/other"));
     assert!(!begun(&it.start(process(2, 1), &[])));
     it.take(EDITOR);
@@ -164,7 +164,7 @@ fn turn_waits_only_briefly_for_mcp_servers_of_its_set() {
     let message = shown["params"]["message"].as_str().expect("text");
     assert!(message.contains("MCP server mini,") && message.contains("mcp_wait"), "{message}");
 
-    // Without a sign-in none comes up.
+    // Without a sign-in no MCP server starts.
     it.create(3, &create("c", "mini/third"));
     assert!(!begun(&it.start(process(3, 1), &[])));
     it.server(process(3, 1), json!({"method": "didChangeStatus", "params": {"kind": "Error"}}));

@@ -1,4 +1,4 @@
-//! A single server behind an editor: everything passes, under ids of its own.
+//! A single server with an editor: every message passes, under unique ids.
 
 use serde_json::json;
 

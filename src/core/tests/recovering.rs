@@ -1,4 +1,4 @@
-//! Active turns that go on in the next process.
+//! Active turns that continue in the next process.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ impl ActiveTurn {
         self.it.editor(json!({"id": id, "result": result}));
     }
 
-    /// The process dies; gives what the editor hears at that.
+    /// The process dies; returns the messages to the editor.
     fn dies(&mut self) -> Vec<Value> {
         self.it.exited(self.process, Exit::Signal(9));
         self.process.generation.0 += 1;
@@ -158,7 +158,7 @@ impl ActiveTurn {
         ActiveTurn::messages(&lines)
     }
 
-    /// The turn comes to its end; gives what the editor hears.
+    /// The turn ends; returns the messages to the editor.
     fn ends(&mut self) {
         self.says("end", &json!({}));
         let result =
@@ -231,7 +231,7 @@ fn interrupted_text_continues_in_its_round() {
     active_turn.call(2, &running("k"));
     let heard = rounds(&active_turn.it.take(EDITOR));
     assert_eq!((&heard[0]["roundId"], &heard[1]["roundId"]), (&json!(1), &json!(2)));
-    // Again: the record is that of one turn.
+    // Again: the history has one turn.
     let heard = active_turn.dies();
     assert_eq!(rounds(&heard)[0]["toolCalls"][0]["status"], "cancelled");
     assert_eq!(active_turn.continued(), [json!({"role": "assistant", "content": "Two."})]);
@@ -274,7 +274,7 @@ fn resumed_turn_ends_with_its_conversation() {
         assert_eq!(told, &expected[..2 + usize::from(waits)]);
         let heard = active_turn.it.take(EDITOR);
         assert_eq!((&heard[0]["params"]["value"]["kind"], &heard[1]["id"]), (&json!("end"), &json!(2)));
-        // What the process says of it until it has read that is nobody's.
+        // Messages of the process about it until then have no receiver.
         active_turn.says("begin", &json!({}));
         active_turn.text(1, "o.");
         active_turn.says("end", &json!({}));

@@ -37,7 +37,7 @@ fn turn(it: &mut Stage, process: ProcessId, request: &Value, turn: &str) {
     it.server(process, json!({"id": request["id"], "result": {"conversationId": "c", "turnId": turn}}));
 }
 
-/// The next process of the primary is up; gives what it was told from then on.
+/// The next process of the primary is ready; returns its messages from then on.
 fn restart(it: &mut Stage) -> Vec<Value> {
     let next = process(0, 2);
     let asked = it.take(Peer::Backend(next));
@@ -307,7 +307,7 @@ fn conversation_forgotten_by_server_is_restored() {
     let error = json!({"code": -32603, "message": "Conversation with id 7 does not exist"});
     it.server(primary, json!({"id": asked["id"], "error": error}));
     assert!(it.take(EDITOR).is_empty());
-    // A number is no file name: its text is told.
+    // A number is not a file name, so the history goes as text.
     let again = it.take(Peer::Backend(primary)).pop().unwrap();
     assert_eq!(
         (again["method"].as_str(), again["params"]["turns"].as_array().unwrap().len()),

@@ -1,4 +1,4 @@
-//! A server that dies and comes back: what it was asked, and what the editor shows of it.
+//! A server that dies and comes back: its requests, and the editor's screen.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ fn generic() -> Stage {
     it
 }
 
-/// The process of this generation dies; gives what the editor was told because of it.
+/// The process of this generation dies; returns the messages to the editor.
 fn crash(it: &mut Stage, generation: u32) -> Vec<Value> {
     it.take(EDITOR);
     it.exited(process(0, generation), Exit::Signal(9));
     it.take(EDITOR)
 }
 
-/// The process answers `initialize`; gives what it is told then.
+/// The process answers `initialize`; returns the messages to it.
 fn ready(it: &mut Stage, generation: u32, capabilities: &Value) -> Vec<Value> {
     it.pass(Duration::from_secs(2));
     let next = process(0, generation);
@@ -67,12 +67,12 @@ fn retries_read_requests_once_in_order() {
     let of = |all: &[Value]| all.iter().map(|it| it["params"]["n"].clone()).collect::<Vec<_>>();
     assert_eq!(of(&asked[1..]), [1, 3, 4]);
     assert!(asked.iter().all(|it| first.iter().all(|was| was["id"] != it["id"] || it["id"].is_null())));
-    // What the first process would have said is nobody's answer any more.
+    // The first process's answers have no receiver.
     it.server(process(0, 2), json!({"id": first[0]["id"], "result": "late"}));
     assert_eq!(it.take(EDITOR), [] as [Value; 0]);
     it.server(process(0, 2), json!({"id": asked[1]["id"], "result": "found"}));
     assert_eq!(it.take(EDITOR), [json!({"jsonrpc": "2.0", "id": 1, "result": "found"})]);
-    // Who has seen two processes die is not put before a third; who has seen one is.
+    // A request that has seen two processes die does not go to a third; one that has seen one does.
     let told = crash(&mut it, 2);
     assert_eq!(told.len(), 1);
     assert_eq!(told[0]["id"], 3);
@@ -166,7 +166,7 @@ fn registrations_not_repeated_after_restart_are_withdrawn() {
     let told = it.take(EDITOR);
     assert_eq!(told.len(), 1);
     assert_eq!(told[0]["params"], json!({"unregisterations": [{"id": "c", "method": "m/gone"}]}));
-    // What the editor knows as `a` is the server's `other`.
+    // The editor's `a` is the server's `other`.
     let gone = json!({"unregisterations": [{"id": "other", "method": "m/same"}]});
     it.server(process(0, 2), json!({"id": 9, "method": "client/unregisterCapability", "params": gone}));
     assert_eq!(it.take(EDITOR)[0]["params"]["unregisterations"][0]["id"], "a");
@@ -184,7 +184,7 @@ fn diagnostics_not_repeated_after_restart_are_cleared() {
     ready(&mut it, 2, &json!({}));
     publish(&mut it, process(0, 2), "a", &two);
     assert_eq!(it.take(EDITOR).len(), 1);
-    // A second death begins the time anew.
+    // A second death restarts the time.
     it.pass(Duration::from_secs(4));
     crash(&mut it, 2);
     ready(&mut it, 3, &json!({}));

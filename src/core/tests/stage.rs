@@ -1,4 +1,4 @@
-//! A core with an editor and servers that say what the test says.
+//! A core with an editor and servers that the test controls.
 
 use std::{
     collections::BTreeMap,
@@ -42,14 +42,14 @@ pub(super) struct Stage {
     pub(super) holds_modes: bool,
     /// Calls of builtin tools, and what they may do.
     pub(super) tools: Vec<(Value, Scope)>,
-    /// Ids of those that nobody wants any more.
+    /// The ids of cancelled requests.
     pub(super) unwanted: Vec<Value>,
     pub(super) exit: Option<i32>,
     /// Processes that were spares, and what they are.
     pub(super) adopted: Vec<(ProcessId, ProcessId)>,
-    /// What the shell was asked the memory of, and has not told.
+    /// The processes of an open request for memory.
     pub(super) to_measure: Vec<Vec<ProcessId>>,
-    /// Whose stderr was asked for.
+    /// The backends of requests for logs.
     pub(super) logs: Vec<BackendId>,
     /// The section of the server.
     pub(super) name: String,
@@ -59,7 +59,7 @@ pub(super) struct Stage {
     pub(super) unreadable: Option<String>,
     /// The test itself says that processes are spawned.
     pub(super) holds_spawns: bool,
-    /// The workspace is looked at for ever.
+    /// The search for the server never ends.
     pub(super) holds_preparation: bool,
     /// The folders that were looked at last.
     pub(super) folders: Vec<std::path::PathBuf>,
@@ -67,11 +67,11 @@ pub(super) struct Stage {
     pub(super) config: Config,
     /// The teams that there are.
     pub(super) teams: Vec<StoredTeam>,
-    /// What was stored of teams.
+    /// The stored teams.
     pub(super) stored: BTreeMap<String, Bytes>,
     /// The test itself says that they are stored.
     pub(super) holds_teams: bool,
-    /// What the user should know of files that are used.
+    /// Warnings about valid files.
     pub(super) warnings: Vec<String>,
     /// The other servers of a group.
     pub(super) group: Option<Group>,
@@ -130,7 +130,7 @@ impl Stage {
         it
     }
 
-    /// The same, and nobody asks a server that is silent whether it lives.
+    /// The same, without probes of silent servers.
     pub(super) fn patient() -> Stage {
         let mut it = Stage::new(ServerKind::Copilot);
         it.server.stall_timeout = Duration::ZERO;
@@ -265,7 +265,7 @@ impl Stage {
             launch: Arc::new(launch),
             missing: self.missing.clone(),
             warnings: self.warnings.clone(),
-            // As the shell does, which does not know what a server is that does not say it.
+            // Like the shell, which derives the kind of a server only from its command.
             transcripts: self.server.exact_restore.then(|| "/private/kept".into()),
             group: self.group.clone(),
         };
@@ -319,7 +319,7 @@ impl Stage {
         self.event(Event::Exited { process, exit, stderr: String::new() });
     }
 
-    /// What a peer has been told since the last look.
+    /// The messages to a peer since the last call.
     pub(super) fn take(&mut self, peer: Peer) -> Vec<Value> {
         self.sent.remove(&peer).unwrap_or_default()
     }
@@ -370,7 +370,7 @@ impl Stage {
         }
     }
 
-    /// Creates a conversation; gives what the editor was told at once.
+    /// Creates a conversation; returns the first messages to the editor.
     pub(super) fn create(&mut self, id: u32, more: &Value) -> Vec<Value> {
         let mut params = json!({"workDoneToken": format!("t{id}"), "turns": [{"request": "q"}]});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -379,7 +379,7 @@ impl Stage {
     }
 }
 
-/// What the shell answers when it is asked for memory: so many bytes each, and nothing was dropped.
+/// The shell's answer to a request for memory: so many bytes each, and no dropped messages.
 pub(super) fn measured(resident: Vec<(ProcessId, u64)>) -> Event {
     Event::Measured(Box::new(Measured { resident, ..Measured::default() }))
 }

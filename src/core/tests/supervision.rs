@@ -1,4 +1,4 @@
-//! Servers that die, hang, swell or cannot be started, and what the editor's user hears of it.
+//! Servers that die, hang, use too much memory or cannot start, and the messages to the user.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// Kills the server, from this process of it on, until it is not started again; gives what the editor has heard.
+/// Kills the server, from this process on, until it is not restarted; returns the messages to the editor.
 fn kill_all(it: &mut Stage, first: u32) -> Vec<Value> {
     let mut heard = Vec::new();
     for generation in first..first + 6 {
@@ -107,7 +107,7 @@ fn requests_are_refused_at_once_while_restart_is_far() {
 }
 
 #[test]
-fn user_is_told_once_that_server_crashes_repeatedly() {
+fn user_sees_one_message_when_server_crashes_repeatedly() {
     let warnings = |it: &mut Stage| -> Vec<String> {
         let shown = |it: &Value| (it["method"] == "window/showMessage").then(|| it["params"].clone());
         it.take(EDITOR)
@@ -147,7 +147,7 @@ fn start_may_take_long_while_server_speaks() {
         it.pass(seconds(1));
         it.server(SERVER, log.clone());
     }
-    // Nobody reads what it says.
+    // Nobody reads its messages.
     it.event(Event::EditorReads(false));
     it.pass(seconds(100));
     assert_eq!((state(&it), it.terminated.len()), ("starting", 0));
@@ -294,7 +294,7 @@ fn hanging_start_fails_after_timeout() {
             "{told:?}"
         );
         assert_eq!((state(&it), it.terminated.as_slice()), ("failed", &[SERVER][..]));
-        // What becomes of it changes nothing.
+        // Its later events change nothing.
         it.event(match comes {
             true => Event::Spawned { process: SERVER, pid: 5 },
             false => Event::SpawnFailed(SERVER, failed.clone()),
@@ -483,7 +483,7 @@ fn process_over_memory_limit_is_replaced_between_requests() {
     it.server(SERVER, json!({"id": asked[0]["id"], "result": "x"}));
     assert_eq!(it.told(SERVER), ["shutdown", "exit"]);
     assert_eq!(it.terminated, [SERVER]);
-    // What comes meanwhile waits.
+    // Messages wait meanwhile.
     it.editor(json!({"id": 2, "method": "textDocument/hover"}));
     it.exited(SERVER, Exit::Code(0));
     let next = process(0, 2);

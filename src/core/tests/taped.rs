@@ -30,7 +30,7 @@ impl Taped {
         Taped::with_texts(identity, false)
     }
 
-    /// With texts as they are: what hangs on a text can only be done again if it is there.
+    /// With texts: an action that depends on a text can be repeated only with it.
     pub(super) fn with_texts(identity: Identity, texts: bool) -> Taped {
         let mut encoder = Encoder::new(texts, []);
         let tape = encoder.header(identity, &Config::default());

@@ -19,7 +19,7 @@ fn stage() -> Stage {
     it
 }
 
-/// The same, initialized, and the primary has taken the tools.
+/// The same, initialized, after the primary has accepted the tools.
 fn started(mut it: Stage) -> Stage {
     it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
     it.open(PRIMARY);
@@ -29,7 +29,7 @@ fn started(mut it: Stage) -> Stage {
     it
 }
 
-/// A session with tools of lspool's own, and a conversation in the primary whose turn has begun.
+/// A session with builtin tools, and a conversation in the primary whose turn has begun.
 fn begun() -> Stage {
     let mut it = started(stage());
     it.create(1, &json!({"conversationId": "c"}));
@@ -67,7 +67,7 @@ fn verdict(word: &str) -> Value {
     json!([{"result": word}, null])
 }
 
-/// The ids of what is asked of the builtin tools, each with whether it was allowed.
+/// The ids of the calls of builtin tools, each with whether it was allowed.
 fn asked(it: &mut Stage) -> Vec<(Value, bool)> {
     std::mem::take(&mut it.tools)
         .into_iter()
@@ -75,12 +75,12 @@ fn asked(it: &mut Stage) -> Vec<(Value, bool)> {
         .collect()
 }
 
-/// What the server is answered.
+/// The answers to the server.
 fn answers(it: &mut Stage) -> Vec<Value> {
     it.take(Peer::Backend(PRIMARY)).into_iter().filter(|it| it["method"].is_null()).collect()
 }
 
-/// The names that a process is told of in the last registration.
+/// The names in the last registration for a process.
 fn registered(told: &[Value]) -> Vec<String> {
     let last = told.iter().rfind(|it| it["method"] == "conversation/registerTools");
     let tools = last.and_then(|it| it["params"]["tools"].as_array()).cloned().unwrap_or_default();
@@ -163,7 +163,7 @@ fn builtin_tool_call_is_run_and_answered_once() {
     assert!(scope.folders.is_empty() && !scope.is_confirmed);
     it.ran(&call["id"], &done("text"));
     assert_eq!(answers(&mut it), [json!({"jsonrpc": "2.0", "id": 7, "result": done("text")})]);
-    // A second answer, or one to a question of somebody else, is none.
+    // A second answer, or one to another question, has no effect.
     it.ran(&call["id"], &done("text"));
     it.ran(&json!(1), &done("text"));
     assert!(answers(&mut it).is_empty());
@@ -182,7 +182,7 @@ fn editor_tool_takes_precedence_over_builtin_tool() {
     it.server(PRIMARY, call(8, "list_dir", &json!({"path": "a"})));
     assert_eq!(asked(&mut it).len(), 1, "others stand in");
 
-    // What the editor takes away is gone.
+    // A tool that the editor removes is gone.
     let ids = json!({"toolIds": ["copilot-editor.list_dir"]});
     it.editor(json!({"id": 6, "method": "conversation/unregisterTools", "params": ids}));
     let id = it.take(Peer::Backend(PRIMARY)).last().unwrap()["id"].clone();
@@ -236,7 +236,7 @@ fn confirmed_command_runs_once_and_no_other() {
     assert!(matches!(asked(&mut it)[..], [(_, false)]));
     it.server(PRIMARY, call(9, "run_in_terminal", &json!({"command": "ls"})));
     assert!(matches!(asked(&mut it)[..], [(_, true)]));
-    // What was allowed is one call.
+    // A permission is for one call.
     it.server(PRIMARY, call(10, "run_in_terminal", &json!({"command": "ls"})));
     assert!(matches!(asked(&mut it)[..], [(_, false)]));
     it.exited(PRIMARY, Exit::Signal(9));
@@ -431,7 +431,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..40)
 }
 
-/// What is asked, and whom, in a run.
+/// The questions of a run, with their receivers.
 struct Run {
     it: Stage,
     next: u32,
@@ -441,12 +441,12 @@ struct Run {
     at_work: Vec<(Value, bool)>,
     /// Questions that the editor has on its screen.
     shown: Vec<Value>,
-    /// Commands that somebody has allowed, each as often as that was, and that have not been run since.
+    /// The allowed commands that have not run yet, with their numbers.
     allowed: Vec<String>,
     is_dead: bool,
 }
 
-/// Of the list in the configuration: a command that needs no question.
+/// A command on the list in the configuration.
 const LISTED: &str = "c0";
 
 impl Run {
@@ -463,7 +463,7 @@ impl Run {
             self.at_work.push((call, scope.is_confirmed));
         }
         for id in std::mem::take(&mut self.it.unwanted) {
-            // It is answered all the same, later.
+            // It gets its answer later.
             assert!(self.at_work.iter().any(|(call, _)| call["id"] == id), "nobody is at work on {id}");
         }
         for told in self.it.take(EDITOR) {
@@ -538,8 +538,8 @@ impl Run {
 }
 
 proptest! {
-    /// Whatever is asked, answered, cancelled or lost in whatever order: each question of the server has one answer,
-    /// and no command is run that nobody has allowed.
+    /// For any order of questions, answers, cancellations and losses, each question of the server has one answer, and
+    /// no command runs without permission.
     #[test]
     fn each_call_is_answered_once_and_nothing_runs_unconfirmed(steps in steps()) {
         let mut run = Run {

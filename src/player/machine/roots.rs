@@ -1,10 +1,10 @@
-//! The folders in which two sessions live.
+//! The workspace folders of two sessions.
 
 use serde_json::Value;
 
 use crate::rpc::file_path;
 
-/// Recorded and live: each folder of the two `initialize`, as a URI and as a path.
+/// Pairs of recorded and live folders from the two `initialize`, as URIs and as paths.
 pub(super) fn pairs(recorded: &Value, live: &Value) -> Vec<(String, String)> {
     let both = folders(recorded).into_iter().zip(folders(live));
     both.flat_map(|(a, b)| {

@@ -151,7 +151,7 @@ fn redactor_hides_secrets_in_sections_of_any_name() {
         let told: Value = serde_json::from_slice(&told).unwrap();
         assert_eq!(told, config("<secret-1>"), "what else is called so holds secrets");
     }
-    // In a message the name says what it is.
+    // In a message the name decides.
     let message = json!({"method": "x", "params": {"config": {"servers": {"token": {"a": "b c"}}}}});
     let told = redacted(&mut Redactor::new(true, []), "", false, &message);
     assert!(!told.contains("b c"), "{told}");
@@ -215,14 +215,14 @@ fn redactor_drops_values_nested_too_deep() {
     };
     let redact =
         |body: &str| String::from_utf8(Redactor::new(true, []).message(about, body).unwrap()).unwrap();
-    // Two levels are around it.
+    // Two levels surround it.
     assert_eq!(redact(&nested(DEEPEST - 3)), nested(DEEPEST - 3).replace("abc", "<secret-1>"));
     let once = redact(&nested(100_000));
     let null = format!("{}null{}", "[".repeat(DEEPEST - 2), "]".repeat(DEEPEST - 2));
     assert_eq!(once, format!(r#"{{"params":{{"before":"a b","mcp":{null},"after":1}}}}"#));
     assert_eq!(redact(&once), once);
     redact(&format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000)));
-    // Within strings too.
+    // Also within strings.
     let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(DEEPEST - 3), "]".repeat(DEEPEST - 3));
     let mut body = deep("1");
     for _ in 0..=NESTED {

@@ -1,4 +1,4 @@
-//! What is not as it was, as people read it.
+//! A difference between effects, for people.
 
 use std::{collections::HashMap, fmt};
 
@@ -6,27 +6,27 @@ use serde_json::Value;
 
 use crate::recording::redactor::SEARCHED;
 
-/// As much of a line is shown.
+/// How many characters of a line to show.
 const SHOWN: usize = 200;
 
-/// Something that is not as it was.
+/// A difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Line of the event.
+    /// The line of the event.
     pub event: usize,
-    /// Line and text of the effect that was expected, if one was.
+    /// The line and text of the expected effect, if any.
     pub expected: Option<(usize, String)>,
-    /// The effect that came instead, if one did.
+    /// The actual effect, if any.
     pub actual: Option<String>,
-    /// What was before it: the event last, unless effects of it were as expected.
+    /// The lines before it: equal effects, or the event.
     pub context: Vec<(usize, String)>,
-    /// The recording has no texts.
+    /// Whether the recording has no texts.
     pub is_masked: bool,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "the first difference is in what follows from line {}:\n", self.event)?;
+        writeln!(f, "the first difference is in the effects of line {}:\n", self.event)?;
         for (line, text) in &self.context {
             writeln!(f, "{line:>8}   {}", around(text, 0))?;
         }
@@ -43,20 +43,20 @@ impl fmt::Display for Difference {
             None => writeln!(f, "         + (nothing more)")?,
         }
         if at > 0 {
-            writeln!(f, "\nThey are alike in the first {at} bytes.")?;
+            writeln!(f, "\nThe first {at} bytes are equal.")?;
         }
         if self.is_masked {
             writeln!(
                 f,
-                "\nThe recording has no texts, and what depends on one (a plan, a call of a team's tool) is not as it was: \
-                 if it is that, record again with --record-texts=yes."
+                "\nThe recording has no texts, so it cannot repeat an effect that depends on one (a plan, \
+                 a call of a team's tool). Record again with --record-texts=yes."
             )?;
         }
         Ok(())
     }
 }
 
-/// A line as it is shown: without its time, which is that of the event.
+/// A line without its time, which is that of the event.
 pub(super) fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line.trim_ascii_end());
     match text.split_once(",\"dir\"") {
@@ -65,22 +65,22 @@ pub(super) fn shown(line: &[u8]) -> String {
     }
 }
 
-/// Tells whether effects are the same.
+/// Compares effects.
 #[derive(Debug, Default)]
 pub(super) struct Same {
-    /// What was recorded before it was known to be a secret, by the placeholder that it had from then on: lspool says
-    /// things again when it restores a session.
+    /// Values that were recorded before lspool knew that they were secret, by their later placeholder: lspool repeats
+    /// them when it replays a session.
     late: HashMap<String, String>,
 }
 
 impl Same {
-    /// Whether an effect is as recorded but for its time.
+    /// Whether an effect equals the recorded one but for its time.
     pub(super) fn is_same(&mut self, recorded: &[u8], effect: &[u8]) -> bool {
         let (recorded, effect) = (recorded.trim_ascii_end(), effect.trim_ascii_end());
         if recorded == effect || tail(recorded).is_some_and(|it| tail(effect) == Some(it)) {
             return true;
         }
-        // White space, and the order of members, may have been edited.
+        // An editor may have changed white space and the order of members.
         let value = |it: &[u8]| {
             let mut value: Value = serde_json::from_slice(it).ok()?;
             value.as_object_mut()?.remove("t");
@@ -124,25 +124,25 @@ impl Same {
     }
 }
 
-/// The first placeholder of a secret, with what is before and behind it.
+/// Splits a text at its first placeholder of a secret.
 fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let start = text.find("<secret-")?;
     let end = start + text[start..].find('>')? + 1;
     Some((&text[..start], &text[start..end], &text[end..]))
 }
 
-/// A line as lspool writes it, from behind its time on.
+/// A line of lspool without its time.
 fn tail(line: &[u8]) -> Option<&[u8]> {
     memchr::memmem::find(line, b",\"dir\"").map(|at| &line[at..])
 }
 
-/// How many bytes two texts have in common.
+/// The length of the common beginning of two texts, in bytes.
 fn common(one: &str, other: &str) -> usize {
     let n = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
     one.floor_char_boundary(n)
 }
 
-/// A piece of a text with what is at a byte.
+/// An excerpt of a text around a byte.
 fn around(text: &str, at: usize) -> String {
     let start = text.floor_char_boundary(at.saturating_sub(SHOWN / 3));
     let start = if text.len() - start.min(text.len()) < SHOWN && text.len() > SHOWN {

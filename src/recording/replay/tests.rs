@@ -51,11 +51,11 @@ fn replay_reproduces_any_prefix_of_session() {
     let recording = recording();
     assert_eq!(difference(&recording), Ok(None));
     assert_eq!(renewed(recording.as_bytes(), Instant::now()).unwrap(), recording.as_bytes());
-    // Wherever it is cut off, what is there is the same.
+    // A recording that is cut off anywhere has no difference.
     for cut in recording.find('\n').unwrap() + 1..recording.len() {
         assert_eq!(difference(&recording[..cut]), Ok(None), "{}", &recording[..cut]);
     }
-    // Edited by something that writes JSON in its own way.
+    // Written again by another program.
     assert_eq!(difference(&recording.replace(':', ": ").replace("\",\"", "\" , \"")), Ok(None));
 }
 
@@ -66,7 +66,7 @@ fn replay_shows_first_difference() {
     assert_ne!(changed, recording);
     let shown = difference(&changed).unwrap().unwrap().to_string();
     expect![[r#"
-        the first difference is in what follows from line 4:
+        the first difference is in the effects of line 4:
 
                2   {"dir":"in","kind":"message","peer":{"client":0},"msg":{"id":1,"method":"initialize","params":{"capabilities":{}}}}
                3   {"dir":"out","kind":"prepare","data":{"folders":[]}}
@@ -74,9 +74,9 @@ fn replay_shows_first_difference() {
                5 - …ir":"out","kind":"message","peer":{"client":0},"msg":{"jsonrpc":"2.0","id":1,"eror":{"code":-32803,"message":"there is none","data":{"lspool":{"partition":null,"cause":"unavailable","retry":false}}}}}
                  + …r":"out","kind":"message","peer":{"client":0},"msg":{"jsonrpc":"2.0","id":1,"error":{"code":-32803,"message":"there is none","data":{"lspool":{"partition":null,"cause":"unavailable","retry":false}}}}}
 
-        They are alike in the first 83 bytes.
+        The first 83 bytes are equal.
 
-        The recording has no texts, and what depends on one (a plan, a call of a team's tool) is not as it was: if it is that, record again with --record-texts=yes.
+        The recording has no texts, so it cannot repeat an effect that depends on one (a plan, a call of a team's tool). Record again with --record-texts=yes.
     "#]].assert_eq(&shown);
     let missing: Vec<&str> = recording.lines().filter(|it| !it.contains("\"kind\":\"exit\"")).collect();
     let shown = difference(&missing.join("\n")).unwrap().unwrap();
@@ -88,7 +88,7 @@ fn replay_shows_first_difference() {
     );
     let shown = difference(&more).unwrap().unwrap();
     assert_eq!(shown.actual, None);
-    // It can be made to expect what there is.
+    // `renewed` makes the recording expect the current effects.
     let renewed = renewed(changed.as_bytes(), Instant::now()).unwrap();
     assert_eq!(String::from_utf8(renewed).unwrap(), recording);
 }
@@ -124,7 +124,7 @@ fn replay_reports_invalid_line_with_its_number() {
     let changed = |from: &str, to: &str| problem(&recording.replacen(from, to, 1));
     assert_eq!(
         changed("\"msg\":{\"id\":1", "\"msg\":{\"id\":[1]"),
-        "line 2: `msg` is no message: id that is neither string, number nor null at byte 6"
+        "line 2: `msg` is not a message: id that is not a string, number, or null at byte 6"
     );
     assert_eq!(
         changed("\"peer\":{\"client\":0},\"msg\":{\"id\":1", "\"msg\":{\"id\":1"),
@@ -136,7 +136,7 @@ fn replay_reports_invalid_line_with_its_number() {
     );
     assert_eq!(
         changed("\"kind\":\"unprepared\",", "\"kind\":\"terminate\","),
-        "line 4: a line `in` is an event, and this is none"
+        "line 4: expected an event in a line `in`"
     );
     let late = r#"{"t":1e22,"dir":"in","kind":"timeout"}"#;
     assert_eq!(problem(&[lines[0], late].join("\n")), "line 2: its time is too far away");

@@ -1,4 +1,4 @@
-//! Takes out of what was recorded what one process, or every one, and its client have said to each other.
+//! Extracts the dialogue between one process, or all, and its client from a recording.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,28 +19,28 @@ use crate::{
 /// The messages between one client and one server.
 #[derive(Debug, Default)]
 pub struct Dialogue {
-    /// In order, and process by process if there are several. No entry is anything but a message.
+    /// The messages in order, or process by process if there are several.
     pub entries: Vec<Entry>,
-    /// Whether letters of texts were replaced by `x`.
+    /// Whether the texts are masked.
     pub is_masked: bool,
-    /// What a user should know of the file although it can be used.
+    /// A note for the user about a usable file.
     pub note: Option<String>,
-    /// When the one process died that nobody had told to end, and the exit status of a program that dies so.
+    /// When the only process died unasked, and the exit status of a program that dies so.
     pub death: Option<(Duration, u8)>,
 }
 
 /// Why there is no dialogue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoDialogue {
-    /// The file is wrong.
+    /// The file has an error.
     #[error(transparent)]
     Wrong(#[from] Problem),
-    /// It must be said whose dialogue is meant.
+    /// The wanted process is unclear.
     #[error("{0}")]
     Choice(String),
 }
 
-/// The dialogue with one process, or with [`EVERY`] one; with the only one, or the editor of lspool, if none is named.
+/// The dialogue with one process, or with [`EVERY`] one. Without a name, with the only one, or the editor of lspool.
 pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, NoDialogue> {
     let mut source = Source::new(input);
     let mut collector = Collector { wanted, ..Collector::default() };
@@ -53,24 +53,24 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
         return Err(NoDialogue::Choice(choice(wanted, &collector.processes)));
     }
     if collector.entries.is_empty() {
-        return Err(NoDialogue::Choice("nobody says anything in this recording".to_owned()));
+        return Err(NoDialogue::Choice("the recording has no messages".to_owned()));
     }
     let (entries, death) = collector.finish();
     Ok(Dialogue { entries, is_masked: source.is_masked(), note: source.note(), death })
 }
 
-/// What was found so far.
+/// The entries so far.
 #[derive(Default)]
 struct Collector<'a> {
     wanted: Option<&'a str>,
     is_of_lspool: bool,
     entries: Vec<Entry>,
-    /// All there are, and what is known of them.
+    /// The processes, with their descriptions.
     processes: BTreeMap<Arc<str>, String>,
-    /// What was said with processes that are kept ready, and may become others.
+    /// The messages of spares, which other processes may adopt.
     spares: BTreeMap<Arc<str>, Vec<Entry>>,
     ends: BTreeMap<Arc<str>, End>,
-    /// Requests that nobody can ask again. Their answers are no part of the dialogue.
+    /// Unreadable requests, which no client can repeat. Their answers are not part of the dialogue.
     unreadable: BTreeSet<(Arc<str>, String)>,
 }
 
@@ -120,7 +120,7 @@ impl Collector<'_> {
         if let Some(spare) = self.spares.get_mut(&entry.process) {
             return spare.push(entry);
         }
-        // In a transcript these lines were computed, and nobody said them.
+        // lspool computed these lines in a transcript.
         if &*entry.process == EDITOR && !self.is_of_lspool {
             return;
         }
@@ -139,16 +139,16 @@ impl Collector<'_> {
         }
     }
 
-    /// Nobody has needed these.
+    /// Adds the spares that no process has adopted.
     fn add_unused_spares(&mut self) {
         for (process, said) in std::mem::take(&mut self.spares) {
             let is_meant = self.wanted.is_some_and(|it| it == EVERY || it == &*process);
             self.entries.extend(said.into_iter().filter(|_| is_meant));
-            self.processes.insert(process, "kept ready".to_owned());
+            self.processes.insert(process, "spare".to_owned());
         }
     }
 
-    /// Whether it must be said which process is meant.
+    /// Whether the wanted process is unclear.
     fn is_unclear(&self) -> bool {
         let several = || self.entries.iter().any(|it| it.process != self.entries[0].process);
         match self.wanted {
@@ -159,7 +159,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Process by process, in the order in which they began to speak; and how the only one died.
+    /// The entries process by process, in the order of their first messages; and the death of the only one.
     fn finish(mut self) -> (Vec<Entry>, Option<(Duration, u8)>) {
         let mut order: Vec<Arc<str>> = Vec::new();
         for it in &self.entries {
@@ -176,12 +176,12 @@ impl Collector<'_> {
     }
 }
 
-/// Whether a line `spawn` is of a process that is kept ready: no conversation has its tools.
+/// Whether a line `spawn` is of a spare: no conversation has its tools.
 fn is_spare(data: &Value) -> bool {
     data["backend"]["tools"].as_array().is_some_and(Vec::is_empty)
 }
 
-/// How a process ends.
+/// The end of a process.
 #[derive(Default)]
 struct End {
     was_told: bool,
@@ -194,7 +194,7 @@ impl End {
             Kind::CloseInput | Kind::Terminate => self.was_told = true,
             Kind::Exited if !self.was_told => {
                 let exit = &data["exit"];
-                // As a shell has it.
+                // As in a shell.
                 let signal = exit["signal"].as_u64().map(|it| it.saturating_add(128));
                 let status = exit["code"].as_u64().or(signal).unwrap_or(1);
                 self.death = Some((at, u8::try_from(status).unwrap_or(1)));
@@ -219,10 +219,12 @@ fn choice(wanted: Option<&str>, processes: &BTreeMap<Arc<str>, String>) -> Strin
         .collect();
     let known = known.join(", ");
     match wanted {
-        None => format!("several processes are in this recording; say which one with --proc: {known}"),
-        Some(EDITOR) => format!(
-            "the lines of {EDITOR:?} were computed from the others, and not recorded; --proc may be: {known}"
-        ),
-        Some(wanted) => format!("--proc {wanted} names not exactly one process; there is: {known}"),
+        None => format!("the recording has several processes; choose one with --proc: {known}"),
+        Some(EDITOR) => {
+            format!("the lines of {EDITOR:?} are computed from the others; --proc may be: {known}")
+        }
+        Some(wanted) => {
+            format!("--proc {wanted} does not name exactly one process; expected one of: {known}")
+        }
     }
 }

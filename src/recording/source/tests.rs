@@ -33,7 +33,7 @@ fn source_skips_torn_last_line() {
     let text = format!("{}\n{}", transcript("", 1), &transcript("", 2)[..40]);
     let dialogue = dialogue(text.as_bytes(), None).unwrap();
     assert_eq!(dialogue.entries.len(), 1);
-    assert_eq!(dialogue.note.as_deref(), Some("line 2, the last one, was torn and is left out"));
+    assert_eq!(dialogue.note.as_deref(), Some("line 2, the last one, is incomplete; lspool ignored it"));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn source_reports_invalid_line_with_its_number() {
         ("{\"name\": \"package\"}".to_owned(), "line 1: this is neither"),
         (format!("{good}\nhello\n{good}"), "line 2: expected value (column 1)"),
         (format!("{good}\n{{\"t\":1,\"dir\":\"up\",\"msg\":{{}}}}\n"), "line 2: `dir` is \"up\""),
-        (format!("{good}\n{{\"t\":1,\"dir\":\"c2s\",\"msg\":{{}}}}\n"), "line 2: `msg` is no message"),
+        (format!("{good}\n{{\"t\":1,\"dir\":\"c2s\",\"msg\":{{}}}}\n"), "line 2: `msg` is not a message"),
         (
             format!("{good}\n{{\"t\":-1,\"dir\":\"c2s\",\"msg\":{{\"method\":\"m\"}}}}\n"),
             "line 2: cannot convert float seconds to Duration",
@@ -71,9 +71,9 @@ fn recording_of_several_processes_needs_a_choice() {
     let text =
         [transcript("A", 1), transcript("B", 2), transcript("A", 3), transcript("editor", 4)].join("\n");
     let choice = |wanted| dialogue(text.as_bytes(), wanted).unwrap_err().to_string();
-    assert_eq!(choice(None), "several processes are in this recording; say which one with --proc: A, B");
-    assert_eq!(choice(Some("C")), "--proc C names not exactly one process; there is: A, B");
-    assert!(choice(Some("editor")).starts_with("the lines of \"editor\" were computed"));
+    assert_eq!(choice(None), "the recording has several processes; choose one with --proc: A, B");
+    assert_eq!(choice(Some("C")), "--proc C does not name exactly one process; expected one of: A, B");
+    assert!(choice(Some("editor")).starts_with("the lines of \"editor\" are computed"));
     let lines = |wanted| -> Vec<usize> {
         dialogue(text.as_bytes(), Some(wanted)).unwrap().entries.iter().map(|it| it.line).collect()
     };
@@ -115,7 +115,10 @@ fn lspool_recording_has_one_dialogue_per_peer() {
     assert_eq!(sides(Some("0.1")), of_process);
     assert_eq!(sides(Some("copilot")), of_process);
     let error = dialogue(text.as_bytes(), Some("pyright")).unwrap_err().to_string();
-    assert_eq!(error, "--proc pyright names not exactly one process; there is: 0.1 (copilot), editor");
+    assert_eq!(
+        error,
+        "--proc pyright does not name exactly one process; expected one of: 0.1 (copilot), editor"
+    );
     let kinds = Source::new(text.as_bytes()).filter_map(|it| match it.unwrap().what {
         What::Happened(kind, _) => Some(kind),
         What::Said(..) | What::Unreadable { .. } => None,
@@ -155,7 +158,10 @@ fn adopted_spare_dialogue_belongs_to_its_partition() {
     assert_eq!(lines("8.1"), [5]);
     assert_eq!(lines(EVERY), [4, 6, 8, 5]);
     let error = dialogue(text.as_bytes(), Some("7.1")).unwrap_err().to_string();
-    assert_eq!(error, "--proc 7.1 names not exactly one process; there is: 2.1 (copilot), 8.1 (kept ready)");
+    assert_eq!(
+        error,
+        "--proc 7.1 does not name exactly one process; expected one of: 2.1 (copilot), 8.1 (spare)"
+    );
 }
 
 #[test]
@@ -186,7 +192,7 @@ fn dialogue_omits_unreadable_requests_and_their_answers() {
         header(),
         line("in", "message", r#""raw":"{\"id\":7,\"method\":\"x\",\"params\":{,}}""#),
         line("out", "message", r#""msg":{"id":7,"result":null}"#),
-        line("in", "malformed", r#""data":{"id":"a","request":true,"reason":"method that is no string"}"#),
+        line("in", "malformed", r#""data":{"id":"a","request":true,"reason":"method that is not a string"}"#),
         line("out", "message", r#""msg":{"id":"a","error":{"code":1,"message":""}}"#),
         line("in", "message", r#""msg":{"id":7,"method":"y"}"#),
         line("out", "message", r#""msg":{"id":7,"result":null}"#),
@@ -201,6 +207,6 @@ fn dialogue_omits_unreadable_requests_and_their_answers() {
     let said = |id: &str, reason: &str| (Side::Client, id.to_owned(), reason.to_owned());
     assert_eq!(
         unreadable.collect::<Vec<_>>(),
-        [said("7", "no JSON in x"), said("\"a\"", "method that is no string")]
+        [said("7", "invalid JSON in x"), said("\"a\"", "method that is not a string")]
     );
 }

@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use super::*;
 use crate::rpc::frame::RawId;
 
-/// Everything that comes out if the bytes arrive in these pieces and then end.
+/// The items that are read if the bytes arrive in these pieces and then end.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut codec = Codec::new(1000);
     let mut src = BytesMut::new();
@@ -33,7 +33,7 @@ fn render(item: Result<Incoming, FrameError>) -> String {
     }
 }
 
-/// Checks the whole and every cut in two.
+/// Checks the whole input and every cut in two.
 fn check(input: &str, expected: &Expect) {
     let whole = read([input.as_bytes()]);
     expected.assert_eq(&whole.join("\n"));
@@ -180,13 +180,13 @@ fn codec_refuses_huge_length_without_allocating() {
     check(
         "Content-Length: 1001\r\n",
         &expect![
-            "error a message of 1001 bytes is announced, but at most 1000 are read: the sender is broken, or the limit must be raised"
+            "error a message has 1001 bytes, more than the limit of 1000: raise the limit, or fix the sender"
         ],
     );
     check(
         &format!("Content-Length: {}\r\n", "9".repeat(40)),
         &expect![
-            "error a message of 18446744073709551615 bytes is announced, but at most 1000 are read: the sender is broken, or the limit must be raised"
+            "error a message has 18446744073709551615 bytes, more than the limit of 1000: raise the limit, or fix the sender"
         ],
     );
     let mut src = BytesMut::from("Content-Length: 200000000\r\n\r\n{");
@@ -228,7 +228,11 @@ fn codec_refuses_too_much_junk() {
     }
     for text in [format!("{enough}x"), format!("{line}{fill}x\n"), "x".repeat(JUNK_LIMIT + 1)] {
         for items in read_all(&text) {
-            assert!(items.last().unwrap().starts_with("error 64 KiB came"), "{:?}", items.last());
+            assert!(
+                items.last().unwrap().starts_with("error 64 KiB contain no message"),
+                "{:?}",
+                items.last()
+            );
         }
     }
 }
@@ -254,7 +258,7 @@ fn codec_writes_headers_and_bodies() {
     .assert_eq(&lossy(&dst).replace('\r', "\\r"));
 }
 
-/// What a stream is made of, well and badly.
+/// Valid and invalid streams.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => "\\PC{1,60}".prop_map(|body| format!("Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()),

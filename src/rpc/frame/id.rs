@@ -1,4 +1,4 @@
-//! The id of a request, or whatever else on the wire is a string or a number and only compared.
+//! The id of a request, or another value that is only compared.
 
 use std::{
     borrow::Cow,
@@ -14,14 +14,14 @@ use crate::rpc::{
     scan::{decode, is_id},
 };
 
-/// A JSON string, number or `null` as it stood on the wire: ids of requests, progress tokens, ids of conversations.
+/// A JSON string, number or `null` in its written form: ids of requests, progress tokens, ids of conversations.
 ///
-/// Two of them are equal if they mean the same: strings are compared decoded (`"a"` is `"\u0061"`), numbers by
-/// value (`1.0` is `1`, and whole numbers are exact), and a string is never a number.
+/// Two of them are equal if they mean the same: strings are compared decoded (`"a"` is `"\u0061"`), numbers by value
+/// (`1.0` is `1`, and integers are exact), and a string never equals a number.
 #[derive(Clone)]
 pub struct RawId(Repr);
 
-/// What a quoted UUID takes.
+/// The size of a quoted UUID.
 const INLINE: usize = 38;
 
 #[derive(Clone)]
@@ -46,7 +46,7 @@ impl RawId {
         RawId::keep(b"null")
     }
 
-    /// Copies rather than slices: an id that is kept in a table must not keep a whole body alive.
+    /// Copies the bytes, because an id in a table must not keep a whole body alive.
     pub(super) fn keep(raw: &[u8]) -> RawId {
         let mut bytes = [0; INLINE];
         match (bytes.get_mut(..raw.len()), u8::try_from(raw.len())) {
@@ -71,7 +71,7 @@ impl RawId {
         decode(self.as_bytes())
     }
 
-    /// The number, if it is a whole one, however it is written.
+    /// The number, if it is an integer in any form.
     pub fn as_u64(&self) -> Option<u64> {
         decimal(&number(self.as_bytes()))
     }
@@ -81,7 +81,7 @@ impl RawId {
         self.as_bytes() == b"null"
     }
 
-    /// The same as [`RawId::meaning`], for an id that is written in the only way there is: nearly every one is.
+    /// Like [`RawId::meaning`], for an id with only one written form: nearly every id.
     fn plain(&self) -> Option<(bool, &[u8])> {
         match self.as_bytes() {
             [b'"', text @ .., b'"'] => (!text.contains(&b'\\')).then_some((true, text)),
@@ -89,7 +89,7 @@ impl RawId {
         }
     }
 
-    /// What equality, order and hash are made of: `true` and decoded text for a string.
+    /// The basis of equality, order and hash: `true` and the decoded text for a string.
     fn meaning(&self) -> (bool, Cow<'_, [u8]>) {
         match self.as_text() {
             Some(Cow::Borrowed(text)) => (true, Cow::Borrowed(text.as_bytes())),
@@ -99,7 +99,7 @@ impl RawId {
     }
 }
 
-/// The number that these digits are.
+/// The number in decimal digits.
 pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |sum, digit| {
         let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
@@ -107,8 +107,8 @@ pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A number, or `null`, so that equal ones are written alike. Whoever answers may write a number in another way than
-/// whoever asked: one that knows only floats writes `1.0`, and is answered `1`.
+/// A number, or `null`, in one form. A server may answer with another form of a number: one that knows only floats
+/// answers `1` with `1.0`.
 fn number(raw: &[u8]) -> Cow<'_, [u8]> {
     let digits = raw.strip_prefix(b"-").filter(|it| *it != b"0").unwrap_or(raw);
     let value = || std::str::from_utf8(raw).ok()?.parse::<f64>().ok();
@@ -153,7 +153,7 @@ impl Hash for RawId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (is_text, bytes) =
             self.plain().map_or_else(|| self.meaning(), |(is_text, bytes)| (is_text, Cow::Borrowed(bytes)));
-        // Most are numbers.
+        // Most ids are numbers.
         match decimal(&bytes).filter(|_| !is_text) {
             Some(number) => number.hash(state),
             None => (is_text, bytes).hash(state),

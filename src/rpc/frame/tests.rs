@@ -275,7 +275,7 @@ proptest! {
     #[test]
     fn salvage_id_agrees_with_parse(frame in frame()) {
         let salvaged = Frame::salvage_id(frame.body()).map(|(id, _)| id);
-        // That of a notification is `null`.
+        // A notification has `null`.
         prop_assert_eq!(salvaged.filter(|_| frame.kind() != Kind::Notification), frame.id());
     }
 }

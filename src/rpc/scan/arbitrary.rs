@@ -1,4 +1,4 @@
-//! JSON text for property tests: valid, but written in as many ways as the grammar allows.
+//! JSON text for property tests: valid, in all forms of the grammar.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -7,7 +7,7 @@ pub(in crate::rpc) fn space() -> impl Strategy<Value = &'static str> {
     prop_oneof![6 => Just(""), 1 => select(vec![" ", "\t", "\n", "\r\n", "    \n"])]
 }
 
-/// A raw string, long enough now and then to cross blocks, with brackets, quotes and runs of backslashes in it.
+/// A raw string, sometimes longer than a block, with brackets, quotes and runs of backslashes in it.
 pub(in crate::rpc) fn string() -> impl Strategy<Value = String> {
     let piece = select(vec![
         "a",
@@ -87,7 +87,7 @@ pub(in crate::rpc) fn message() -> impl Strategy<Value = String> {
         .prop_map(|(before, object, after)| [before, &object, after].concat())
 }
 
-/// A message as most are written, or nearly so.
+/// A message in its usual form, or nearly so.
 pub(in crate::rpc) fn usual() -> impl Strategy<Value = String> {
     let id = prop_oneof![number(), string(), Just("null".to_owned()), Just("[]".to_owned())];
     let method = prop_oneof![string(), Just("\"textDocument/hover\"".to_owned())];

@@ -1,5 +1,4 @@
-//! 64 bytes, asked at once which of them are this or that. The answer has one bit for each byte, the lowest for the
-//! first.
+//! Tests 64 bytes at once. The result has one bit for each byte, the lowest for the first.
 
 use wide::u8x16;
 
@@ -29,7 +28,7 @@ impl Block {
         (a | b | c | d).any()
     }
 
-    /// With these bits set in each byte.
+    /// Sets these bits in each byte.
     #[inline]
     pub(super) fn or(self, bits: u8) -> Block {
         let bits = u8x16::splat(bits);

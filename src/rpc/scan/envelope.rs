@@ -1,9 +1,9 @@
-//! Where the members of a message are.
+//! The spans of the members of a message.
 
 use std::ops::Range;
 
-/// Where a value is. No value is empty, so an empty span is that of a member that is not there. Small, for many messages
-/// may wait.
+/// The span of a value. No value is empty, so an empty span is a missing member. Small, because many messages may
+/// wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     start: u32,
@@ -16,12 +16,12 @@ impl Span {
         Span { start: small(range.start), end: small(range.end) }
     }
 
-    /// The bytes that it covers.
+    /// The range of bytes.
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// Whether there is no such member.
+    /// Whether the member is missing.
     pub fn is_absent(self) -> bool {
         self.start == self.end
     }
@@ -32,7 +32,7 @@ impl Span {
     }
 }
 
-/// Where the members of a JSON-RPC message are: spans of raw values, strings with their quotes.
+/// The spans of the members of a JSON-RPC message: raw values, strings with their quotes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// A string, a number or `null`.
@@ -61,7 +61,8 @@ impl Envelope {
         }
     }
 
-    /// An answer has a result or an error: of two, one that is `null` is as good as absent, and the error counts.
+    /// An answer has a result or an error. If it has both, one that is `null` counts as missing, and otherwise the
+    /// error counts.
     pub(in crate::rpc) fn decide_outcome(&mut self, is_error_null: bool) {
         if is_error_null {
             self.error = Span::default();
@@ -70,7 +71,7 @@ impl Envelope {
         }
     }
 
-    /// Follows an edit: `removed` bytes that ended at `at` gave way to `added` ones.
+    /// Follows an edit that replaced `removed` bytes before `at` by `added` ones.
     pub(in crate::rpc) fn shift(&mut self, at: usize, removed: usize, added: usize) {
         let Envelope { id, method, params, result, error, escaped_method: _ } = self;
         for span in [id, method, params, result, error] {

@@ -1,17 +1,17 @@
-//! Texts of JSON that are no Unicode: half a surrogate pair, which JavaScript writes as `\\ud83d`, and bytes that are no
-//! UTF-8, which editors send of binary files.
+//! JSON strings that are not Unicode: half a surrogate pair, which JavaScript writes as `\\ud83d`, and bytes that are
+//! not UTF-8, which editors send from binary files.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A decoded JSON string as bytes: UTF-8, but for bytes that came as they are, and for halves of surrogate pairs,
-/// which take three bytes each, as UTF-8 would write them.
+/// A decoded JSON string as bytes: UTF-8, except for invalid bytes, which stay, and half surrogate pairs, which take
+/// three bytes each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LooseText(Vec<u8>);
 
 impl LooseText {
-    /// Of a raw JSON string.
+    /// Decodes a raw JSON string.
     pub(crate) fn of(raw: &[u8]) -> Option<LooseText> {
         serde_json::from_slice(raw).ok()
     }
@@ -20,7 +20,7 @@ impl LooseText {
         self.0
     }
 
-    /// What is no Unicode becomes U+FFFD.
+    /// Replaces invalid bytes by U+FFFD.
     pub(crate) fn into_text(self) -> String {
         String::from_utf8(self.0).unwrap_or_else(|it| {
             let mut out = String::new();
@@ -32,7 +32,7 @@ impl LooseText {
         })
     }
 
-    /// Such bytes as a raw JSON string.
+    /// Encodes such bytes as a raw JSON string.
     pub(crate) fn quoted(bytes: &[u8]) -> Vec<u8> {
         let mut out = vec![b'"'];
         parts(bytes, |part| match part {
@@ -47,7 +47,7 @@ impl LooseText {
         out
     }
 
-    /// The halves of a surrogate pair, of the four bytes that are it.
+    /// Splits the four bytes of a surrogate pair into its halves.
     pub(crate) fn halves(pair: [u8; 4]) -> Option<[u8; 6]> {
         let mut units = [0; 2];
         std::str::from_utf8(&pair).ok()?.chars().next()?.encode_utf16(&mut units);
@@ -96,7 +96,7 @@ fn parts(mut bytes: &[u8], mut each: impl FnMut(Part<'_>)) {
 
 impl<'de> Deserialize<'de> for LooseText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LooseText, D::Error> {
-        // Asked for bytes, serde_json does not check a string, and writes halves in three bytes.
+        // For bytes, serde_json does not check a string, and writes halves in three bytes.
         deserializer.deserialize_bytes(Visitor)
     }
 }

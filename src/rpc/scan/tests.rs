@@ -75,7 +75,7 @@ fn scan_decodes_escaped_keys() {
         "#]],
     );
     check(r#"{"\u0069d":1,"id":1}"#, &expect!["duplicate member at byte 13\n"]);
-    check(r#"{"\x":1}"#, &expect!["string that cannot be decoded at byte 1\n"]);
+    check(r#"{"\x":1}"#, &expect!["undecodable string at byte 1\n"]);
 }
 
 #[test]
@@ -83,34 +83,34 @@ fn scan_reports_position_of_malformed_json() {
     for (body, expected) in [
         ("", expect!["unexpected end at byte 0\n"]),
         ("  ", expect!["unexpected end at byte 2\n"]),
-        ("[]", expect!["no object at byte 0\n"]),
-        ("\u{feff}{}", expect!["no object at byte 0\n"]),
-        ("null", expect!["no object at byte 0\n"]),
+        ("[]", expect!["expected an object at byte 0\n"]),
+        ("\u{feff}{}", expect!["expected an object at byte 0\n"]),
+        ("null", expect!["expected an object at byte 0\n"]),
         ("{", expect!["unexpected end at byte 1\n"]),
-        ("{,}", expect!["no string at byte 1\n"]),
-        (r#"{"a"}"#, expect!["no colon after a key at byte 4\n"]),
-        (r#"{"a":}"#, expect!["no value at byte 5\n"]),
-        (r#"{"a":1,}"#, expect!["no string at byte 7\n"]),
-        (r#"{"a":1 "b":2}"#, expect!["neither comma nor brace after a member at byte 7\n"]),
+        ("{,}", expect!["expected a string at byte 1\n"]),
+        (r#"{"a"}"#, expect!["expected a colon after a key at byte 4\n"]),
+        (r#"{"a":}"#, expect!["expected a value at byte 5\n"]),
+        (r#"{"a":1,}"#, expect!["expected a string at byte 7\n"]),
+        (r#"{"a":1 "b":2}"#, expect!["expected a comma or brace after a member at byte 7\n"]),
         (r#"{"a":1"#, expect!["unexpected end at byte 6\n"]),
         (r#"{"a":"#, expect!["unexpected end at byte 5\n"]),
         (r#"{"a":"b"#, expect!["unexpected end in a string at byte 7\n"]),
         (r#"{"a":"b\"#, expect!["unexpected end in a string at byte 8\n"]),
         (r#"{"a":[{}"#, expect!["unexpected end in an object or array at byte 8\n"]),
-        (r#"{"a":01}"#, expect!["neither comma nor brace after a member at byte 6\n"]),
-        (r#"{"a":-}"#, expect!["no digit in a number at byte 6\n"]),
-        (r#"{"a":1.}"#, expect!["no digit in a number at byte 7\n"]),
-        (r#"{"a":1e+}"#, expect!["no digit in a number at byte 8\n"]),
-        (r#"{"a":+1}"#, expect!["no value at byte 5\n"]),
-        (r#"{"a":nul}"#, expect!["no value at byte 5\n"]),
-        (r#"{"a":nulll}"#, expect!["neither comma nor brace after a member at byte 9\n"]),
+        (r#"{"a":01}"#, expect!["expected a comma or brace after a member at byte 6\n"]),
+        (r#"{"a":-}"#, expect!["expected a digit in a number at byte 6\n"]),
+        (r#"{"a":1.}"#, expect!["expected a digit in a number at byte 7\n"]),
+        (r#"{"a":1e+}"#, expect!["expected a digit in a number at byte 8\n"]),
+        (r#"{"a":+1}"#, expect!["expected a value at byte 5\n"]),
+        (r#"{"a":nul}"#, expect!["expected a value at byte 5\n"]),
+        (r#"{"a":nulll}"#, expect!["expected a comma or brace after a member at byte 9\n"]),
         (r"{} {}", expect!["trailing bytes at byte 3\n"]),
         (r#"{"id":1,"id":1}"#, expect!["duplicate member at byte 8\n"]),
         (r#"{"params":1,"params":1}"#, expect!["duplicate member at byte 12\n"]),
-        (r#"{"id":[1]}"#, expect!["id that is neither string, number nor null at byte 6\n"]),
-        (r#"{"id":true}"#, expect!["id that is neither string, number nor null at byte 6\n"]),
-        (r#"{"id":"\q"}"#, expect!["string that cannot be decoded at byte 6\n"]),
-        (r#"{"method":1}"#, expect!["method that is no string at byte 10\n"]),
+        (r#"{"id":[1]}"#, expect!["id that is not a string, number, or null at byte 6\n"]),
+        (r#"{"id":true}"#, expect!["id that is not a string, number, or null at byte 6\n"]),
+        (r#"{"id":"\q"}"#, expect!["undecodable string at byte 6\n"]),
+        (r#"{"method":1}"#, expect!["method that is not a string at byte 10\n"]),
         ("{\"method\":\"a\tb\"}", expect!["control character in a string at byte 10\n"]),
         ("{\"a\tb\":1}", expect!["control character in a string at byte 1\n"]),
     ] {
@@ -182,7 +182,7 @@ fn path_finds_last_of_duplicate_members() {
     assert_eq!(at(&[]), Some(text));
 }
 
-/// As the masks see it, one byte at a time.
+/// The same result as with the masks, one byte at a time.
 fn container_end(text: &[u8]) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0, false, false);
     for (at, byte) in text.iter().enumerate() {
@@ -201,7 +201,7 @@ fn container_end(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Every member in order, so that duplicates show.
+/// Every member in order, with duplicates.
 fn oracle(body: &[u8]) -> Option<Vec<(String, Box<RawValue>)>> {
     struct Pairs;
     impl<'de> serde::de::Visitor<'de> for Pairs {
@@ -219,7 +219,7 @@ fn oracle(body: &[u8]) -> Option<Vec<(String, Box<RawValue>)>> {
     Some(pairs)
 }
 
-/// What [`scan`] must say of a body that serde accepts.
+/// The result of [`scan`] for a body that serde accepts.
 fn expected(pairs: &[(String, Box<RawValue>)]) -> Option<BTreeMap<&str, &str>> {
     let mut envelope = BTreeMap::new();
     for (key, value) in pairs {
@@ -229,7 +229,7 @@ fn expected(pairs: &[(String, Box<RawValue>)]) -> Option<BTreeMap<&str, &str>> {
         }
     }
     let starts = |key, with: &[char]| envelope.get(key).is_none_or(|it: &&str| it.starts_with(with));
-    // The oracle does not decode a string that it only skips.
+    // The oracle does not decode skipped strings.
     let decodes = |key| {
         envelope.get(key).is_none_or(|it| !it.starts_with('"') || serde_json::from_str::<String>(it).is_ok())
     };
@@ -241,7 +241,7 @@ fn expected(pairs: &[(String, Box<RawValue>)]) -> Option<BTreeMap<&str, &str>> {
 fn agrees(body: &[u8]) -> Result<(), TestCaseError> {
     let Ok(text) = std::str::from_utf8(body) else { return Ok(()) };
     let Some(pairs) = oracle(body) else {
-        // It looks into nested values, we do not.
+        // The oracle reads nested values, the scanner does not.
         return Ok(());
     };
     let found = scan(text);

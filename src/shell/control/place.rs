@@ -1,7 +1,8 @@
-//! Where the control sockets of one user lie, and which of them are to be trusted.
+//! The place of the control sockets of a user, and the check that the place can be trusted.
 //!
 //! A folder of sockets is `lspool` in `$XDG_RUNTIME_DIR`, or else `lspool-<uid>` in the folder for temporary files.
-//! **It is ours, is no link, and nobody else may enter it; any other is refused**, by who listens and by who connects.
+//! **It must be a folder of this user, not a link, and closed to others.** Both the listener and the client check
+//! this.
 //! A socket is called `<pid>-<start>.sock`.
 
 use std::{
@@ -14,7 +15,7 @@ use rustix::process::{Pid, geteuid};
 
 use crate::shell::{discover::Env, system};
 
-/// What the system takes as the path of a socket, on the most frugal one, with the zero at its end.
+/// The longest path of a socket, with the zero at its end.
 const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
 
 /// Room for `/<pid>-<start>.sock` and a zero.
@@ -22,18 +23,18 @@ const LONGEST_NAME: usize = "/4294967295-18446744073709551615.sock\0".len();
 
 const SUFFIX: &str = ".sock";
 
-/// An lspool that has left a socket.
+/// An lspool that has a socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instance {
     /// When it started, in milliseconds since 1970.
     pub started: u64,
     /// Its process id.
     pub pid: u32,
-    /// Where it listens, if it is still there.
+    /// Its socket, if it still listens.
     pub socket: PathBuf,
 }
 
-/// The folders where sockets of this user may lie, the preferred one first.
+/// The possible folders for sockets of this user, the preferred one first.
 pub fn folders(env: &Env) -> Vec<PathBuf> {
     let runtime = env.folder("XDG_RUNTIME_DIR").map(|it| it.join("lspool"));
     let temporary = env.folder("TMPDIR").unwrap_or_else(|| "/tmp".into());
@@ -50,7 +51,7 @@ pub(super) fn name(pid: u32, started: u64) -> String {
     format!("{pid}-{started}{SUFFIX}")
 }
 
-/// Makes the first of the folders that can be made. Fails if that is there already and is not ours alone.
+/// Makes the first possible folder. Fails if it exists and others can use it.
 pub(super) fn make(folders: &[PathBuf]) -> Result<&Path, String> {
     let mut problems = Vec::new();
     for folder in folders {
@@ -58,38 +59,38 @@ pub(super) fn make(folders: &[PathBuf]) -> Result<&Path, String> {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {
-                problems.push(format!("{} cannot be made: {error}", folder.display()));
+                problems.push(format!("cannot make {}: {error}", folder.display()));
                 continue;
             }
         }
         return check(folder).map(|()| folder.as_path());
     }
     if problems.is_empty() {
-        problems.push("no folder has a path that is short enough for a socket".to_owned());
+        problems.push("every folder has too long a path for a socket".to_owned());
     }
     Err(problems.join("; "))
 }
 
-/// Whether a folder is a folder, ours, and closed to others; says what it is if not.
+/// Checks that a folder is a folder of this user and closed to others. The error says what it is instead.
 pub fn check(folder: &Path) -> Result<(), String> {
     let is = |what: &str| Err(format!("{} {what}", folder.display()));
     let meta = match fs::symlink_metadata(folder) {
         Ok(meta) => meta,
-        Err(error) => return is(&format!("cannot be looked at: {error}")),
+        Err(error) => return is(&format!("cannot be checked: {error}")),
     };
     if !meta.is_dir() {
-        return is("is no folder");
+        return is("is not a folder");
     }
     if meta.uid() != geteuid().as_raw() {
         return is(&format!("belongs to user {}", meta.uid()));
     }
     match meta.mode() & 0o777 {
         0o700 => Ok(()),
-        mode => is(&format!("has mode {mode:03o}, which should be 700")),
+        mode => is(&format!("has mode {mode:03o}; expected 700")),
     }
 }
 
-/// What sockets there are in a folder that is ours; the older instances first.
+/// The sockets in a folder of this user; the older instances first.
 pub fn instances(folder: &Path) -> Vec<Instance> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let instance = |entry: io::Result<fs::DirEntry>| {
@@ -104,15 +105,14 @@ pub fn instances(folder: &Path) -> Vec<Instance> {
     all
 }
 
-/// Removes the sockets at which nobody listens. A process that is not there may be there for another container that
-/// shares the folder, and a number may have been given away again, so what tells is the socket; but one that is new may
-/// belong to an lspool that is about to listen.
+/// Removes the sockets without a listener. The process id does not tell: another container may share the folder, and
+/// the system reuses numbers. A new socket without a listener may belong to an lspool that is about to listen.
 pub(super) fn sweep(folder: &Path, now: u64) {
     for it in instances(folder) {
         let is_new = now.saturating_sub(it.started) < 10_000;
         if is_refused(&it.socket) && !(is_new && exists(it.pid)) {
-            tracing::debug!(socket = %it.socket.display(), "left by a dead lspool; removed");
-            // Another one may sweep as well.
+            tracing::debug!(socket = %it.socket.display(), "removed the socket of a dead lspool");
+            // Another lspool may have removed it.
             fs::remove_file(&it.socket).ok();
         }
     }
@@ -122,7 +122,7 @@ fn exists(pid: u32) -> bool {
     i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(system::exists)
 }
 
-/// Never waits: connecting to a local socket whose queue is full does, so it is not asked of one that listens.
+/// Whether a connection is refused. A connection to a full queue would wait, so a listening socket is not asked.
 fn is_refused(socket: &Path) -> bool {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(folders(&env("/run/user/7", "")), [PathBuf::from("/run/user/7/lspool"), in_tmp("/tmp")]);
         assert_eq!(folders(&env("relative", "/t")), [in_tmp("/t")]);
         assert_eq!(folders(&env("", "relative")), [in_tmp("/tmp")]);
-        // The path of a socket in there would be too long.
+        // A socket in it would have too long a path.
         assert_eq!(folders(&env(&format!("/{}", "x".repeat(100)), "")), [in_tmp("/tmp")]);
     }
 

@@ -1,6 +1,6 @@
 //! The socket of this lspool.
 //!
-//! It is there as long as lspool is: whoever holds the [`Socket`] removes it, and the guard does if lspool cannot.
+//! Exists as long as lspool: dropping the [`Socket`] removes it, and the guard removes it if lspool cannot.
 
 use std::{
     fs, io,
@@ -15,23 +15,23 @@ use tokio::{net::UnixListener, task::spawn_blocking, time::sleep};
 use super::{Connection, Listener, place};
 use crate::shell::process::Waiting;
 
-/// Where to listen, and as whom.
+/// The parameters of the socket.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Of these folders the first that can be used.
+    /// The possible folders, the preferred one first.
     pub folders: Vec<PathBuf>,
-    /// Our process id.
+    /// The process id of lspool.
     pub pid: u32,
-    /// When we started, in milliseconds since 1970.
+    /// When lspool started, in milliseconds since 1970.
     pub started: u64,
 }
 
-/// A socket that is listened at.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Socket(UnixListener);
 
 impl Place {
-    /// Begins to listen; says where. Must be called within the runtime.
+    /// Starts listening; returns the path. Must be called within the runtime.
     pub(in crate::shell) async fn open(self) -> Result<(Socket, PathBuf), String> {
         let opening = spawn_blocking(move || self.bind());
         let (socket, path) = opening.await.map_err(|error| error.to_string())??;
@@ -50,7 +50,7 @@ impl Place {
 
 fn listen(path: &Path) -> io::Result<net::UnixListener> {
     let socket = net::UnixListener::bind(path)?;
-    // The folder lets nobody in; this is for who changes that.
+    // The folder is closed to others; this protects against a changed folder.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
@@ -66,11 +66,11 @@ impl Listener for Socket {
                         return (Box::new(input) as _, Box::new(output) as _);
                     }
                     Ok((stream, _)) => {
-                        tracing::warn!(peer = ?stream.peer_cred().ok(), "a control connection of somebody else");
+                        tracing::warn!(peer = ?stream.peer_cred().ok(), "refused a control connection of another user");
                     }
-                    // Such as too many open files, which does not go away by trying again at once.
+                    // Errors such as too many open files persist, so wait before the next attempt.
                     Err(error) => {
-                        tracing::debug!(%error, "a control connection cannot be accepted");
+                        tracing::debug!(%error, "could not accept a control connection");
                         sleep(Duration::from_millis(100)).await;
                     }
                 }

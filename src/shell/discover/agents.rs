@@ -1,4 +1,4 @@
-//! Files that define agents: where they are, and in which order they count.
+//! Files that define agents: their places and order.
 
 use std::{
     fs,
@@ -15,21 +15,21 @@ use crate::{
     config::Config,
 };
 
-/// Folders in the user's home, and in each workspace folder, and how the files in them end. What comes first holds.
+/// Folders in the user's home, with the file name suffix. The first definition of a name applies.
 const USER: [(&str, &str); 2] = [(".claude/agents", ".md"), (".copilot/agents", ".md")];
 const WORKSPACE: [(&str, &str); 2] = [(".claude/agents", ".md"), (".github/agents", ".md")];
 
-/// More files than anybody has.
+/// The limit of files in a folder.
 const MOST: usize = 1000;
 
-/// The folders that are looked into.
+/// The folders of agent files.
 pub fn agent_folders(folders: &[PathBuf], env: &Env) -> Vec<PathBuf> {
     let user = USER.iter().filter_map(|(path, _)| env.at_home(path));
     let workspace = folders.iter().flat_map(|folder| WORKSPACE.iter().map(|(path, _)| folder.join(path)));
     user.chain(workspace).collect()
 }
 
-/// Takes in what the user's files define.
+/// Adds the agents of the user's files.
 pub(super) fn add_user(config: &mut Config, registry: &mut Registry, env: &Env) {
     for (path, ending) in USER {
         let Some(folder) = env.at_home(path) else { continue };
@@ -40,12 +40,12 @@ pub(super) fn add_user(config: &mut Config, registry: &mut Registry, env: &Env) 
     }
 }
 
-/// Takes in what the files of the workspace define.
+/// Adds the agents of the workspace's files.
 pub(super) fn add_workspace(config: &mut Config, registry: &mut Registry, workspace: &Workspace, env: &Env) {
     let home = env.home.as_deref().map(real);
     let mut seen = Vec::new();
     for (folder, real_folder) in workspace.folders().iter().zip(workspace.real()) {
-        // What is the user's own has been read.
+        // The user's files are read already.
         if seen.contains(&real_folder) || home.as_ref() == Some(real_folder) {
             continue;
         }
@@ -54,7 +54,7 @@ pub(super) fn add_workspace(config: &mut Config, registry: &mut Registry, worksp
             for file in files(&folder.join(path), ending, registry) {
                 let text = match real(&file).starts_with(real_folder) {
                     true => open_regular(&file).and_then(read).map_err(|error| error.to_string()),
-                    false => Err("it is a link out of the workspace, and is not read".to_owned()),
+                    false => Err("it is a link out of the workspace; lspool ignores it".to_owned()),
                 };
                 registry.add(config, Author::Workspace, &file, text.as_deref().map_err(Clone::clone));
             }
@@ -62,7 +62,7 @@ pub(super) fn add_workspace(config: &mut Config, registry: &mut Registry, worksp
     }
 }
 
-/// The files of a folder with this ending, by name.
+/// The files of a folder with this suffix, by name.
 fn files(folder: &Path, ending: &str, registry: &mut Registry) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let is_agent = |name: &str| name.ends_with(ending) && !name.eq_ignore_ascii_case("README.md");

@@ -1,4 +1,4 @@
-//! What the surroundings say: variables, the working folder, the home folder.
+//! The environment: variables, the working folder, the home folder.
 
 use std::{
     collections::BTreeMap,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The surroundings of the process, taken once; tests make their own.
+/// The environment of the process, read once. Tests make their own.
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     /// The variables.
@@ -18,17 +18,17 @@ pub struct Env {
 }
 
 impl Env {
-    /// The surroundings of this process.
+    /// Reads the environment of this process.
     pub fn real() -> Env {
         Env {
             vars: std::env::vars_os().collect(),
-            // Without one, nothing relative can be meant.
+            // Without a working folder, relative paths lead nowhere.
             cwd: std::env::current_dir().unwrap_or_default(),
             home: std::env::home_dir().filter(|it| it.is_absolute()),
         }
     }
 
-    /// A variable that is set, and not to the empty text.
+    /// A variable that is set and not empty.
     pub fn var(&self, name: &str) -> Option<&OsStr> {
         let value = if cfg!(windows) {
             let is = |(key, _): &(&OsString, &OsString)| key.eq_ignore_ascii_case(name);
@@ -39,7 +39,7 @@ impl Env {
         value.map(OsString::as_os_str).filter(|it| !it.is_empty())
     }
 
-    /// The folder that a variable names; a relative one is no folder.
+    /// The absolute folder in a variable.
     pub fn folder(&self, name: &str) -> Option<PathBuf> {
         self.var(name).map(PathBuf::from).filter(|it| it.is_absolute())
     }
@@ -49,17 +49,17 @@ impl Env {
         self.home.as_ref().map(|home| home.join(path))
     }
 
-    /// `~/` expanded.
+    /// Expands `~/`.
     pub fn expand(&self, path: &Path) -> Result<PathBuf, String> {
         let Ok(rest) = path.strip_prefix("~") else { return Ok(path.to_owned()) };
         match &self.home {
             Some(home) => Ok(home.join(rest)),
-            None => Err(format!("{}: there is no home folder to stand for \"~\"", path.display())),
+            None => Err(format!("{}: cannot expand \"~\": the home folder is unknown", path.display())),
         }
     }
 }
 
-/// The platform as npm names it in packages, such as `linux-x64`.
+/// The platform in npm's package names, such as `linux-x64`.
 pub(super) fn npm_platform() -> String {
     let system = match std::env::consts::OS {
         "macos" => "darwin",

@@ -1,4 +1,4 @@
-//! The configuration files: where they are, and what they say.
+//! The configuration files: their places and contents.
 
 use std::{
     fs,
@@ -12,20 +12,20 @@ use crate::{
     config::{Config, Shadowed},
 };
 
-/// Name of the file in a workspace folder.
+/// The name of the file in a workspace folder.
 const WORKSPACE_FILE: &str = ".lspool.toml";
 
-/// Far more than anybody writes.
+/// The maximum size of a configuration file.
 const LONGEST: u64 = 1 << 20;
 
-/// What the user's own file says.
+/// The content of the user's file.
 #[derive(Clone, Debug)]
 pub struct UserConfig {
-    /// The configuration, with the agents that other files of the user's define.
+    /// The configuration, with the agents of the user's agent files.
     pub config: Config,
-    /// What became of those files.
+    /// The result of reading the agent files.
     pub agents: Registry,
-    /// The file, if there is one.
+    /// The file, if it exists.
     pub file: Option<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ impl From<Config> for UserConfig {
     }
 }
 
-/// Where the user's file is looked for.
+/// The usual place of the user's file.
 pub fn user_file(env: &Env) -> Option<PathBuf> {
     let folder = if cfg!(windows) {
         env.folder("APPDATA")
@@ -47,19 +47,19 @@ pub fn user_file(env: &Env) -> Option<PathBuf> {
     folder.map(|folder| folder.join("lspool").join("config.toml"))
 }
 
-/// Reads the user's file: the one that was named, which must be there, or the one at the usual place.
+/// Reads the user's file: the named one, which must exist, or the one at the usual place.
 pub fn read_user(named: Option<&Path>, env: &Env) -> Result<UserConfig, String> {
     let (mut base, mut agents) = (Config::default(), Registry::default());
     agents::add_user(&mut base, &mut agents, env);
     let Some(file) = named.map(Path::to_owned).or_else(|| user_file(env)) else {
         return Ok(UserConfig { config: base, agents, file: None });
     };
-    // One that was named may be a pipe.
+    // A named file may be a pipe.
     match fs::File::open(&file).and_then(read) {
         Ok(text) => {
             let config = base.merge_user(&text, &file.display().to_string());
             let (config, shadowed) =
-                config.map_err(|problems| format!("the configuration has problems:\n{problems}"))?;
+                config.map_err(|problems| format!("the configuration has errors:\n{problems}"))?;
             agents.shadowed.extend(shadowed);
             Ok(UserConfig { config, agents, file: Some(file) })
         }
@@ -70,12 +70,12 @@ pub fn read_user(named: Option<&Path>, env: &Env) -> Result<UserConfig, String> 
     }
 }
 
-/// Where the files of these workspace folders are looked for.
+/// The places of the files of these workspace folders.
 pub fn workspace_files(folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     folders.iter().map(|folder| folder.join(WORKSPACE_FILE))
 }
 
-/// Merges what the files in the workspace folders say into the configuration.
+/// Merges the files of the workspace folders into the configuration.
 pub(super) fn merge_workspace(config: &mut Config, workspace: &Workspace) -> Result<Vec<Shadowed>, String> {
     let mut shadowed = Vec::new();
     let mut seen = Vec::new();
@@ -88,8 +88,8 @@ pub(super) fn merge_workspace(config: &mut Config, workspace: &Workspace) -> Res
         match open_regular(&file).and_then(read) {
             Ok(text) => {
                 let merged = config.merge_workspace(&text, &file);
-                let refused = "the workspace's configuration has problems, and without it agents might get more \
-                               tools than it says";
+                let refused = "the workspace's configuration has errors; without it agents might get more \
+                               tools than it allows";
                 shadowed.extend(merged.map_err(|problems| format!("{refused}:\n{problems}"))?);
             }
             Err(error) if is_absent(&error) => {}
@@ -107,9 +107,13 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Opens a file that a repository brought: a pipe in its place would block, a device might never end.
+/// Opens a file of a repository. A pipe in its place would block, and a device might never end.
 pub(super) fn open_regular(file: &Path) -> io::Result<fs::File> {
-    if fs::metadata(file)?.is_file() { fs::File::open(file) } else { Err(io::Error::other("it is no file")) }
+    if fs::metadata(file)?.is_file() {
+        fs::File::open(file)
+    } else {
+        Err(io::Error::other("it is not a file"))
+    }
 }
 
 pub(super) fn read(file: fs::File) -> io::Result<String> {

@@ -1,4 +1,4 @@
-//! Executables: what is one, which lie in a workspace, which are found by a bare name.
+//! Executables: which files are executable, which are in a workspace, and which a bare name finds.
 
 use std::{
     collections::VecDeque,
@@ -8,32 +8,32 @@ use std::{
 
 use super::Env;
 
-/// Something that was found and is not used.
+/// An executable that lspool does not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// What was found.
+    /// Its path.
     pub path: PathBuf,
-    /// Why it is not used.
+    /// The reason.
     pub reason: String,
 }
 
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not used: {}", self.path.display(), self.reason)
+        write!(f, "skipped {}: {}", self.path.display(), self.reason)
     }
 }
 
-/// The folders whose content nobody vouches for.
+/// The untrusted folders.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
-    /// As the editor named them.
+    /// The folders, as the editor named them.
     folders: Vec<PathBuf>,
-    /// Where they really are.
+    /// The folders, with all links resolved.
     real: Vec<PathBuf>,
 }
 
 impl Workspace {
-    /// The workspace that consists of these folders.
+    /// A workspace of these folders.
     pub fn new(folders: &[PathBuf]) -> Workspace {
         Workspace { folders: folders.to_vec(), real: folders.iter().map(|it| real(it)).collect() }
     }
@@ -43,19 +43,19 @@ impl Workspace {
         &self.folders
     }
 
-    /// The folders, where they really are.
+    /// The folders, with all links resolved.
     pub(super) fn real(&self) -> &[PathBuf] {
         &self.real
     }
 
-    /// The folder that this path lies in or leads through.
+    /// The workspace folder that contains this path, or that its links lead through.
     pub fn holds(&self, path: &Path) -> Option<&Path> {
         self.leads_through(path).or_else(|| self.folder_of(&real(path)))
     }
 
-    /// Follows every link on the way, those of folders too: who owns a link chooses its target.
+    /// Follows every link on the way, also of folders: the owner of a link chooses its target.
     fn leads_through(&self, path: &Path) -> Option<&Path> {
-        // Longer chains than the system follows are no executables.
+        // The system does not follow longer chains.
         const LINKS: usize = 40;
         let mut links = 0;
         let mut at = PathBuf::new();
@@ -65,7 +65,7 @@ impl Workspace {
                 at.pop();
                 continue;
             }
-            // An absolute name, the target of a link, takes the place of all before it.
+            // An absolute target of a link replaces the path before it.
             let place = at.join(name);
             if let Some(folder) = self.folder_of(&place) {
                 return Some(folder);
@@ -83,13 +83,13 @@ impl Workspace {
         None
     }
 
-    /// The folder that holds this path, which has no links in it.
+    /// The workspace folder that contains this path, which has no links.
     fn folder_of(&self, path: &Path) -> Option<&Path> {
         let mut folders = self.folders.iter().zip(&self.real);
         folders.find(|(_, real)| path.starts_with(real)).map(|(folder, _)| folder.as_path())
     }
 
-    /// Notes a find that lies in the workspace; tells whether it does.
+    /// Notes an executable in the workspace. Returns whether it is in the workspace.
     pub(super) fn refuses(&self, path: &Path, skipped: &mut Vec<Skipped>) -> bool {
         let Some(folder) = self.holds(path) else { return false };
         let reason = format!("inside the workspace {}", folder.display());
@@ -101,22 +101,22 @@ impl Workspace {
     }
 }
 
-/// Where a path really is; itself if it is nowhere.
+/// Resolves all links of a path. A missing path stays unchanged.
 pub(super) fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The steps of a path.
+/// The components of a path.
 fn names(path: &Path) -> impl Iterator<Item = PathBuf> {
     path.components().filter(|it| *it != Component::CurDir).map(|it| PathBuf::from(it.as_os_str()))
 }
 
-/// A path without `.` in it.
+/// A path without `.` components.
 fn plain(path: &Path) -> PathBuf {
     path.components().filter(|it| *it != Component::CurDir).collect()
 }
 
-/// Is it a file that may be executed?
+/// Whether a path is an executable file.
 pub(super) fn is_executable(path: &Path) -> bool {
     let is_file = fs::metadata(path).is_ok_and(|it| it.is_file());
     #[cfg(unix)]
@@ -126,7 +126,7 @@ pub(super) fn is_executable(path: &Path) -> bool {
     is_file && may
 }
 
-/// All executables of this name on `PATH`, best first.
+/// All executables of this name on `PATH`, the preferred one first.
 pub(super) fn on_path(
     name: &str,
     env: &Env,
@@ -152,7 +152,7 @@ pub(super) fn on_path(
     found
 }
 
-/// The names that a file of a command may have.
+/// The possible file names of a command.
 fn file_names(name: &str) -> Vec<String> {
     if cfg!(windows) && Path::new(name).extension().is_none() {
         ["exe", "cmd", "bat"].map(|extension| format!("{name}.{extension}")).to_vec()

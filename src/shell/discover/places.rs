@@ -1,6 +1,6 @@
-//! Where a Copilot server may have been installed: npm's global folder, and the folders of editor plug-ins.
+//! Possible places of a Copilot server: npm's global folder, and the folders of editor plug-ins.
 //!
-//! Only the names of places; whether something is there is the [search](mod@super::search)'s business.
+//! Owns the places; the [search](mod@super::search) checks them.
 
 use std::{
     ffi::OsStr,
@@ -17,14 +17,14 @@ use super::{
 /// The npm package of the server.
 pub(super) const PACKAGE: &str = "@github/copilot-language-server";
 
-/// A place where a server may be.
+/// A possible place of a server.
 pub(super) struct Place {
-    /// How it is called in messages.
+    /// Its name in messages.
     pub(super) name: &'static str,
     pub(super) what: What,
 }
 
-/// What is at a place.
+/// The kind of a place.
 pub(super) enum What {
     /// The folder of the npm package.
     Package(PathBuf),
@@ -34,7 +34,7 @@ pub(super) enum What {
     Script(PathBuf),
 }
 
-/// The global folders of npm, without running it.
+/// The global folders of npm, found without running npm.
 pub(super) fn npm(env: &Env, workspace: &Workspace) -> Vec<Place> {
     let mut prefixes = Vec::new();
     prefixes.extend(env.folder("npm_config_prefix"));
@@ -43,7 +43,7 @@ pub(super) fn npm(env: &Env, workspace: &Workspace) -> Vec<Place> {
     if cfg!(windows) {
         prefixes.extend(env.folder("APPDATA").map(|it| it.join("npm")));
     }
-    // npm's default is the folder above that of node: of the link that was found, or of what it points to.
+    // npm's default is the folder above node's: of the link on PATH, or of its target.
     for node in on_path("node", env, workspace, &mut Vec::<Skipped>::new()) {
         let prefix = |node: &Path| {
             let folder = node.parent()?;
@@ -63,7 +63,7 @@ pub(super) fn npm(env: &Env, workspace: &Workspace) -> Vec<Place> {
     packages.into_iter().map(|it| Place { name: "npm's global folder", what: What::Package(it) }).collect()
 }
 
-/// `prefix` of npm's own configuration.
+/// `prefix` in npm's configuration.
 fn npmrc_prefix(file: &Path, env: &Env) -> Option<PathBuf> {
     let text = fs::read_to_string(file).ok()?;
     let value = text.lines().rev().find_map(|line| {
@@ -75,7 +75,7 @@ fn npmrc_prefix(file: &Path, env: &Env) -> Option<PathBuf> {
     env.expand(Path::new(&value)).ok().filter(|it| it.is_absolute())
 }
 
-/// A value without its quotes, or without the comment behind it.
+/// A value without quotes and comments.
 fn unquoted(value: &str) -> &str {
     let value = value.trim();
     for quote in ['"', '\''] {
@@ -86,7 +86,7 @@ fn unquoted(value: &str) -> &str {
     value.split([';', '#']).next().unwrap_or_default().trim_end()
 }
 
-/// `${NAME}` replaced by the variable; one that is not set stays, as with npm.
+/// Replaces `${NAME}` by the variable. An unset variable stays, as with npm.
 fn with_variables(value: &str, env: &Env) -> String {
     let mut out = String::new();
     let mut rest = value;
@@ -103,7 +103,7 @@ fn with_variables(value: &str, env: &Env) -> String {
     out + rest
 }
 
-/// The places of other package managers and of editor plug-ins.
+/// The folders of other package managers and of editor plug-ins.
 pub(super) fn plugins(env: &Env) -> Vec<Place> {
     let mut places = Places { found: Vec::new(), platform: npm_platform() };
     let data = data_folder(env);
@@ -160,7 +160,7 @@ pub(super) fn plugins(env: &Env) -> Vec<Place> {
     places.found
 }
 
-/// Where programs keep what belongs to a user.
+/// The folder for user data.
 fn data_folder(env: &Env) -> Option<PathBuf> {
     if cfg!(windows) {
         env.folder("LOCALAPPDATA")
@@ -221,7 +221,7 @@ impl Places {
     }
 }
 
-/// What a pattern stands for, in which `*` is any text in one name. Of several versions the newest goes first.
+/// Finds the paths for a pattern, in which `*` is any text in one name. The newest version comes first.
 fn matching(root: PathBuf, pattern: &str) -> Vec<PathBuf> {
     let mut paths = vec![root];
     for component in Path::new(pattern).components() {
@@ -244,7 +244,7 @@ fn entries(folder: &Path, start: &str, end: &str) -> Vec<PathBuf> {
     names.into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// The numbers in a name, so that 1.10 comes after 1.9; then the name, so that the order is always the same.
+/// The numbers in a name, so that 1.10 comes after 1.9; then the name, for a stable order.
 fn version(name: &str) -> (Vec<u64>, String) {
     let numbers = name.split(|c: char| !c.is_ascii_digit()).filter_map(|it| it.parse().ok());
     (numbers.collect(), name.to_owned())

@@ -1,4 +1,4 @@
-//! From the command line, the configuration and the workspace to what is to be started.
+//! Chooses the server to start from the command line, the configuration, and the workspace.
 
 use std::{
     path::{MAIN_SEPARATOR, Path, PathBuf},
@@ -56,18 +56,18 @@ pub struct Target {
     pub server: ServerConfig,
     /// How to start it.
     pub launch: Launch,
-    /// Where it was found.
+    /// The place of the executable, in words.
     pub place: &'static str,
-    /// What else was found, and why it is not used.
+    /// Skipped executables.
     pub skipped: Vec<Skipped>,
 }
 
-/// What [`target`] could not find, and what it came across.
+/// A missing server, with the skipped executables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What is wrong and what to do.
+    /// The error and a hint.
     pub message: String,
-    /// What was found, and why it is not used.
+    /// Skipped executables.
     pub skipped: Vec<Skipped>,
 }
 
@@ -163,7 +163,8 @@ pub fn known_agents(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result
     Ok((config, agents))
 }
 
-/// Takes in what the workspace says: its files of agents first, for its configuration may name them.
+/// Adds the agents and the configuration of the workspace. The agent files come first, because the configuration may
+/// name their agents.
 fn merge_agents(
     config: &mut Config,
     user: &UserConfig,
@@ -177,18 +178,18 @@ fn merge_agents(
     Ok(registry)
 }
 
-/// Everything that is configured, with what there is to start.
+/// All configured servers, with their launches.
 #[derive(Debug)]
 pub struct Targets {
-    /// What each is called, and what there is. Without a configured server, the Copilot server.
+    /// The servers by name. Without a configured server, the Copilot server.
     pub servers: Vec<(String, Result<Target, Missing>)>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// The group that they are, if they are one: all of them, by rank.
     pub group: Option<GroupPlan>,
 }
 
-/// All servers that are configured, those of single folders included.
+/// Finds all configured servers, those of single folders included.
 pub fn targets(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<Targets, String> {
     let workspace = Workspace::new(folders);
     let mut config = user.config.clone();
@@ -228,7 +229,7 @@ pub fn named_targets(
     Ok(Targets { servers, warnings, group: plan.group })
 }
 
-/// What there is to start for a section.
+/// Finds the server of a section.
 pub fn target(
     name: &str,
     server: &ServerConfig,
@@ -269,7 +270,7 @@ pub fn target(
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
 }
 
-/// Stands for the executable that there is not.
+/// The launch for a missing executable.
 fn nothing(server: &ServerConfig) -> Launch {
     Launch {
         program: PathBuf::new(),
@@ -281,7 +282,7 @@ fn nothing(server: &ServerConfig) -> Launch {
     }
 }
 
-/// Makes what the user says about the folder of this workspace hold.
+/// Applies the `[[folder]]` section of this workspace.
 fn enter_folder(config: &mut Config, workspace: &Workspace, env: &Env) -> Result<(), String> {
     let mut best: Option<(usize, usize)> = None;
     let Some(first) = workspace.real().first() else { return Ok(()) };
@@ -310,8 +311,8 @@ pub(super) fn choose(config: &mut Config) -> Result<String, String> {
         (None, Some(_), Some(_)) => {
             let names: Vec<_> = config.servers.keys().map(String::as_str).collect();
             return Err(format!(
-                "several servers are configured ({}); say which one to stand in front of: `lspool -- COMMAND`, or \
-                 `default_server` in the configuration file",
+                "several servers are configured ({}); choose one with `lspool -- COMMAND`, or with \
+                 `default_server` in the configuration",
                 names.join(", ")
             ));
         }
@@ -335,17 +336,17 @@ fn overlooked_of(CliServer { command, args }: &CliServer, config: &Config) -> Op
         section_of(command, &server.args).is_ok_and(|it| it == own)
     };
     let (name, _) = config.servers.iter().find(starts_it)?;
-    Some(format!("[server.{name}] does not hold for `lspool -- {command}`, whose section is [server.{own}]"))
+    Some(format!("[server.{name}] does not apply to `lspool -- {command}`, whose section is [server.{own}]"))
 }
 
-/// Sections that are named like a command, but are not that command's.
+/// Warns of sections whose name looks like a command, but is not its section.
 fn misnamed(config: &Config) -> impl Iterator<Item = String> {
     let is_default = |name: &String| config.default_server.as_ref() == Some(name);
     config.servers.iter().filter(move |(name, _)| !is_default(name)).filter_map(|(name, _)| {
         let own = section_of(name, &[]).ok()?;
         let is_misnamed = own != *name && !config.servers.contains_key(&own);
         is_misnamed.then(|| {
-            format!("[server.{name}] does not hold for `lspool -- {name}`, whose section is [server.{own}]")
+            format!("[server.{name}] does not apply to `lspool -- {name}`, whose section is [server.{own}]")
         })
     })
 }
@@ -359,7 +360,7 @@ pub(super) fn section_of(command: &str, args: &[String]) -> Result<String, Strin
     stem.ok_or_else(|| format!("{command:?} names no executable"))
 }
 
-/// Do the words of a command name a Copilot server? The executable itself, or what it is told to start: a script
+/// Whether a command starts a Copilot server: by its executable, or by a later word: a script
 /// (`node …/language-server.js`), a package (`npx @github/copilot-language-server`), a command (`env …`).
 fn is_copilot(program: &Path, args: &[String]) -> bool {
     let is_named = |path: &Path| {
@@ -373,18 +374,18 @@ fn is_copilot(program: &Path, args: &[String]) -> bool {
 fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found, Missing> {
     let path = env.expand(Path::new(command)).map_err(|message| Missing { message, skipped: Vec::new() })?;
     if path.is_absolute() {
-        return at_path(path, "the path that was named", Vec::new());
+        return at_path(path, "the named path", Vec::new());
     }
     if command.contains(['/', MAIN_SEPARATOR]) {
         let path = env.cwd.join(path);
-        // Without the `.` and `..` that mean something only to who knows the working folder.
+        // Without `.` and `..`, which depend on the working folder.
         let folder = real(path.parent().unwrap_or(&env.cwd));
         let path = path.file_name().map_or_else(|| folder.clone(), |name| folder.join(name));
         let mut skipped = Vec::new();
         if workspace.refuses(&path, &mut skipped) {
             let message = format!(
-                "{command:?} lies inside the workspace, where it may come from whoever wrote the repository; if that is \
-                 meant, write its absolute path, {}",
+                "{command:?} is inside the workspace, where a repository can put executables; to use it, \
+                 write its absolute path, {}",
                 path.display()
             );
             return Err(Missing { message, skipped });
@@ -395,13 +396,11 @@ fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found
     let Some(path) = on_path(command, env, workspace, &mut skipped).into_iter().next() else {
         let what = match command {
             EXECUTABLE => format!("install it (npm install -g {PACKAGE})"),
-            _ if command.contains(char::is_whitespace) => {
-                "if it has arguments, write them in `args`".to_owned()
-            }
+            _ if command.contains(char::is_whitespace) => "set its arguments in `args`".to_owned(),
             _ => "install it".to_owned(),
         };
-        let message = format!("{command:?} was not found on PATH: {what}, or name it by its absolute path");
-        let hints = skipped.iter().map(|it| format!("\n{it}; if it is meant, write its absolute path"));
+        let message = format!("{command:?} is not on PATH: {what}, or write its absolute path");
+        let hints = skipped.iter().map(|it| format!("\n{it}; to use it, write its absolute path"));
         let message = hints.fold(message, |message, hint| message + &hint);
         return Err(Missing { message, skipped });
     };
@@ -419,9 +418,9 @@ fn at_path(program: PathBuf, place: &'static str, skipped: Vec<Skipped>) -> Resu
     let message = if is_executable(&program) {
         return Ok(Found { program, script: None, place, skipped });
     } else if program.is_file() {
-        format!("{} may not be executed", program.display())
+        format!("{} is not executable", program.display())
     } else if program.exists() {
-        format!("{} is no file", program.display())
+        format!("{} is not a file", program.display())
     } else {
         format!("{} does not exist", program.display())
     };

@@ -1,4 +1,4 @@
-//! The search for a Copilot server that nobody named.
+//! Searches for an unnamed Copilot server.
 
 use std::{
     fmt, fs,
@@ -19,27 +19,27 @@ pub(super) const EXECUTABLE: &str = "copilot-language-server";
 /// A server that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What to start.
+    /// The executable.
     pub program: PathBuf,
-    /// What goes before the server's own arguments: the script, if `program` is node.
+    /// The script, which comes before the server's arguments, if `program` is node.
     pub script: Option<PathBuf>,
-    /// Where it was found.
+    /// The place, in words.
     pub place: &'static str,
-    /// What else was found, and why it is not used.
+    /// Skipped executables.
     pub skipped: Vec<Skipped>,
 }
 
 /// No server was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotFound {
-    /// What was found, and why it is not used.
+    /// Skipped executables.
     pub skipped: Vec<Skipped>,
 }
 
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor \
+            "found no copilot-language-server on PATH, in npm's global folder, or in the folders of editor \
              plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as \
              `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in \
              the configuration file",
@@ -48,12 +48,12 @@ impl fmt::Display for NotFound {
     }
 }
 
-/// What a candidate is.
+/// The kind of a candidate.
 #[derive(PartialEq, Eq)]
 enum Form {
-    /// The server itself, or something else that starts it.
+    /// The native server, or another program that starts it.
     Native,
-    /// A script that needs node. An older node only makes it start the native one and wait.
+    /// A script for node. An old node only starts the native server and waits.
     Script,
 }
 
@@ -63,8 +63,8 @@ struct Candidate {
     place: &'static str,
 }
 
-/// Searches `PATH`, npm's global folder, then the places of plug-ins. Of all that is found, the first that is no
-/// script is taken, else the first script.
+/// Searches `PATH`, npm's global folder, then the places of plug-ins. Takes the first candidate that is not a script,
+/// or else the first script.
 pub fn search(env: &Env, workspace: &Workspace) -> Result<Found, NotFound> {
     let mut skipped = Vec::new();
     let mut candidates = Vec::new();
@@ -78,7 +78,7 @@ pub fn search(env: &Env, workspace: &Workspace) -> Result<Found, NotFound> {
     choose(candidates, skipped, env, workspace)
 }
 
-/// What to start for an executable that was found on `PATH` under the server's name.
+/// The launch for an executable with the server's name on `PATH`.
 pub(super) fn resolve_named(
     path: &Path,
     env: &Env,
@@ -130,7 +130,7 @@ fn from_place(
     }
 }
 
-/// The native binary of an npm package: in a package of its own, in `node_modules` below it or beside it.
+/// The native executable of an npm package: in a package of its own, in `node_modules` below it or beside it.
 fn native(
     package: &Path,
     place: &'static str,
@@ -165,7 +165,8 @@ fn script(
     }
 }
 
-/// What an unsuspecting search would have found; told so that nobody wonders.
+/// Notes the executables in the workspace that another search would have found, so that a user sees why lspool does
+/// not.
 fn in_workspace(workspace: &Workspace, skipped: &mut Vec<Skipped>) {
     for folder in workspace.folders() {
         for path in ["node_modules/.bin/copilot-language-server", EXECUTABLE] {
@@ -195,8 +196,8 @@ fn choose(
         }
         let reason = match candidate.form {
             Form::Script if native.is_some() => "a script for node, which would only start the native server",
-            Form::Script if node.is_none() => "a script for node, and there is no node on PATH",
-            Form::Native | Form::Script => "what was found before it goes first",
+            Form::Script if node.is_none() => "a script for node, which is not on PATH",
+            Form::Native | Form::Script => "an earlier one goes first",
         };
         skipped.push(Skipped { path: candidate.path, reason: reason.to_owned() });
     }
@@ -211,7 +212,7 @@ fn choose(
     }
 }
 
-/// Does it start with a line that says node, such as `#!/usr/bin/env -S node --no-warnings`?
+/// Whether a file starts with a line that names node, such as `#!/usr/bin/env -S node --no-warnings`.
 fn is_node_script(path: &Path) -> bool {
     let mut start = [0; 256];
     let n = fs::File::open(path).and_then(|mut file| file.read(&mut start)).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Trees of files, and what is found in them. `PATH` never leads out of a tree.
+//! Finds servers in trees of files. `PATH` never leads out of a tree.
 
 mod groups;
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::{env::npm_platform, *};
 use crate::config::{Config, ServerKind};
 
-/// A home folder, a workspace and a few more, in a temporary folder.
+/// A temporary folder with a home folder, a workspace, and others.
 struct Tree {
     root: PathBuf,
     env: Env,
@@ -55,7 +55,7 @@ impl Tree {
         path
     }
 
-    /// The package as npm installs it: the link in `bin`, the script, perhaps the native binary.
+    /// The package as npm installs it: the link in `bin`, the script, and perhaps the native executable.
     fn npm_package(&self, prefix: &str, native: Option<&str>) {
         let modules = format!("{prefix}/lib/node_modules/@github");
         let script = format!("{modules}/copilot-language-server/dist/language-server.js");
@@ -134,7 +134,7 @@ fn executable(path: &Path) {
 
 #[test]
 fn search_reports_missing_server() {
-    Tree::new().check_search(&expect!["no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file"]);
+    Tree::new().check_search(&expect!["found no copilot-language-server on PATH, in npm's global folder, or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file"]);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn search_prefers_executable_on_path() {
     tree.var("PATH", path);
     tree.check_search(&expect![[r"
         /bin/copilot-language-server (PATH)
-        /usr/bin/copilot-language-server is not used: what was found before it goes first"]]);
+        skipped /usr/bin/copilot-language-server: an earlier one goes first"]]);
 }
 
 #[test]
@@ -177,8 +177,8 @@ fn search_runs_script_with_node() {
     tree.npm_package("npm", None);
     tree.var("PATH", tree.at("npm/bin"));
     tree.check_search(&expect![[r"
-        no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
-        /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js is not used: a script for node, and there is no node on PATH"]]);
+        found no copilot-language-server on PATH, in npm's global folder, or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
+        skipped /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js: a script for node, which is not on PATH"]]);
     tree.program("bin/node");
     tree.var("PATH", std::env::join_paths([tree.at("npm/bin"), tree.at("bin")]).unwrap());
     tree.check_search(&expect![
@@ -209,7 +209,7 @@ fn search_prefers_native_binary_to_script_on_path() {
     tree.program("home/.local/share/JetBrains/IdeaIC2025.3/github-copilot-intellij/copilot-agent/native/PLATFORM/copilot-language-server");
     tree.check_search(&expect![[r"
         /home/.local/share/JetBrains/IdeaIC2025.3/github-copilot-intellij/copilot-agent/native/PLATFORM/copilot-language-server (a JetBrains plug-in)
-        /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js is not used: a script for node, which would only start the native server"]]);
+        skipped /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js: a script for node, which would only start the native server"]]);
 }
 
 #[test]
@@ -221,10 +221,10 @@ fn search_refuses_relative_path_entries_and_workspace() {
     let absolute = tree.at("ws/tools");
     tree.var("PATH", format!("node_modules/.bin::.:{}", absolute.display()));
     tree.check_search(&expect![[r"
-        no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
-        /ws/node_modules/.bin/copilot-language-server is not used: inside the workspace /ws
-        /ws/copilot-language-server is not used: inside the workspace /ws
-        /ws/tools/copilot-language-server is not used: inside the workspace /ws"]]);
+        found no copilot-language-server on PATH, in npm's global folder, or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
+        skipped /ws/node_modules/.bin/copilot-language-server: inside the workspace /ws
+        skipped /ws/copilot-language-server: inside the workspace /ws
+        skipped /ws/tools/copilot-language-server: inside the workspace /ws"]]);
 }
 
 #[test]
@@ -242,14 +242,14 @@ fn search_refuses_links_into_workspace() {
     tree.link("bin/copilot-language-server", tree.at("ws/a/copilot-language-server"));
     assert!(search(&tree.env, &tree.workspace()).is_err());
 
-    // A link by way of the workspace to a file outside: who owns the link chooses where it leads.
+    // A link through the workspace to a file outside: the owner of the link chooses its target.
     let tree = Tree::new();
     tree.program("opt/copilot-language-server");
     tree.link("ws/link", tree.at("opt/copilot-language-server"));
     tree.link("bin/copilot-language-server", tree.at("ws/link"));
     assert!(search(&tree.env, &tree.workspace()).is_err());
 
-    // The same for a link that is a folder: an entry of PATH inside the workspace, or one that leads there.
+    // The same for a link to a folder: an entry of PATH in the workspace, or one that leads there.
     for entry in ["ws/link", "via"] {
         let mut tree = Tree::new();
         tree.program("opt/copilot-language-server");
@@ -266,7 +266,7 @@ fn search_refuses_links_into_workspace() {
     tree.var("PATH", tree.at("ws/a"));
     assert!(search(&tree.env, &Workspace::new(&[tree.at("project")])).is_err());
 
-    // A folder whose name only starts like the workspace's.
+    // A folder whose name begins like the workspace's.
     let mut tree = Tree::new();
     tree.program("ws-tools/copilot-language-server");
     tree.var("PATH", tree.at("ws-tools"));
@@ -431,7 +431,7 @@ fn configuration_chooses_server_without_command() {
     let (a, b) = ("[server.a]\ncommand = \"a\"\nargs = [\"1\"]\n", "[server.b]\ncommand = \"b\"\n");
     tree.check_prepare(&[], "", &expect!["copilot: /bin/copilot-language-server --stdio (Some(Copilot))"]);
     tree.check_prepare(&[], a, &expect!["a: /bin/a 1 (None)"]);
-    tree.check_prepare(&[], &format!("{a}{b}"), &expect!["several servers are configured (a, b); say which one to stand in front of: `lspool -- COMMAND`, or `default_server` in the configuration file"]);
+    tree.check_prepare(&[], &format!("{a}{b}"), &expect!["several servers are configured (a, b); choose one with `lspool -- COMMAND`, or with `default_server` in the configuration"]);
     tree.check_prepare(&[], &format!("default_server = \"b\"\n{a}{b}"), &expect!["b: /bin/b  (None)"]);
     tree.check_prepare(
         &[],
@@ -442,7 +442,9 @@ fn configuration_chooses_server_without_command() {
     tree.check_prepare(
         &[],
         "[server.c]\nmax_processes = 1\n",
-        &expect![[r#""c" was not found on PATH: install it, or name it by its absolute path (`command` under [server.c])"#]],
+        &expect![[
+            r#""c" is not on PATH: install it, or write its absolute path (`command` under [server.c])"#
+        ]],
     );
     tree.check_prepare(
         &[],
@@ -459,27 +461,24 @@ fn command_refuses_relative_path_into_workspace() {
     tree.program("home/tools/server");
     tree.file("home/tools/text", "");
     let command = |command: &str, expected: &Expect| tree.check_prepare(&[command], "", expected);
-    command(
-        "server",
-        &expect![[r#""server" was not found on PATH: install it, or name it by its absolute path"#]],
-    );
+    command("server", &expect![[r#""server" is not on PATH: install it, or write its absolute path"#]]);
     command(
         "bin/server",
         &expect![[
-            r#""bin/server" lies inside the workspace, where it may come from whoever wrote the repository; if that is meant, write its absolute path, /ws/bin/server"#
+            r#""bin/server" is inside the workspace, where a repository can put executables; to use it, write its absolute path, /ws/bin/server"#
         ]],
     );
     command(
         "./bin/server",
         &expect![[
-            r#""./bin/server" lies inside the workspace, where it may come from whoever wrote the repository; if that is meant, write its absolute path, /ws/bin/server"#
+            r#""./bin/server" is inside the workspace, where a repository can put executables; to use it, write its absolute path, /ws/bin/server"#
         ]],
     );
     command("../other/server", &expect!["server: /other/server  (None)"]);
     command("ROOT/ws/bin/server", &expect!["server: /ws/bin/server  (None)"]);
     command("~/tools/server", &expect!["server: /home/tools/server  (None)"]);
-    command("~/tools/text", &expect!["/home/tools/text may not be executed"]);
-    command("~/tools", &expect!["/home/tools is no file"]);
+    command("~/tools/text", &expect!["/home/tools/text is not executable"]);
+    command("~/tools", &expect!["/home/tools is not a file"]);
     command("/nowhere/server", &expect!["/nowhere/server does not exist"]);
     command("..", &expect![[r#"".." names no executable"#]]);
 }
@@ -551,7 +550,7 @@ fn agent_files_define_agents_that_routes_can_name() {
     let warnings: Vec<_> = prepared.warnings.iter().map(|it| tree.show(it)).collect();
     expect![[r#"
         /ws/.claude/agents/explore.md:3: anchors (&) and aliases (*) are not supported; put text that begins with one in quotes
-        /ws/.claude/agents/x.md: it is a link out of the workspace, and is not read
+        /ws/.claude/agents/x.md: it is a link out of the workspace; lspool ignores it
         /ws/.github/agents/bad.agent.md:1: missing front matter: the file must begin with a line `---`, and a second `---` must end it
         /home/.copilot/agents/c.md:1: agent "mine" is shadowed: /home/.claude/agents/b.md has an agent of that name
         /home/.claude/agents/over.md:1: agent "over" is shadowed: the user's configuration has an agent of that name
@@ -568,7 +567,7 @@ fn warning_names_section_that_does_not_apply() {
     let told = |command: &str, user: &str| tree.prepare(&[command, "--stdio"], user).unwrap().warnings;
     let (copilot, pyright) = ("copilot-language-server", "pyright-langserver");
     let user = "[server.copilot-language-server]\nmax_processes = 2\n";
-    let warning = "[server.copilot-language-server] does not hold for `lspool -- copilot-language-server`, whose \
+    let warning = "[server.copilot-language-server] does not apply to `lspool -- copilot-language-server`, whose \
                    section is [server.copilot]";
     assert_eq!(told(copilot, user), [warning]);
     assert_eq!(told(pyright, user), [""; 0], "it is somebody else's");
@@ -576,7 +575,7 @@ fn warning_names_section_that_does_not_apply() {
     let user = "[server.pyright]\ncommand = \"/opt/pyright-langserver\"\n";
     assert_eq!(
         told(pyright, user),
-        ["[server.pyright] does not hold for `lspool -- pyright-langserver`, whose section is \
+        ["[server.pyright] does not apply to `lspool -- pyright-langserver`, whose section is \
           [server.pyright-langserver]"]
     );
 
@@ -595,16 +594,16 @@ fn invalid_workspace_file_stops_start() {
     tree.program("bin/a");
     tree.file("ws/.lspool.toml", "[server.a]\ncommand = \"./evil\"\nmax_processes = 9\n");
     tree.check_prepare(&["a"], "", &expect![[r#"
-        the workspace's configuration has problems, and without it agents might get more tools than it says:
-        /ws/.lspool.toml:2: server.a.command: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        /ws/.lspool.toml:3: server.a.max_processes: 9 is more than the 8 that holds here; a workspace file may only make it less"#]]);
+        the workspace's configuration has errors; without it agents might get more tools than it allows:
+        /ws/.lspool.toml:2: `server.a.command`: a workspace file cannot set this key; set it in your own configuration file
+        /ws/.lspool.toml:3: `server.a.max_processes`: expected at most 8, found 9: a workspace file can only lower a limit"#]]);
 
     let tree = Tree::new();
     fs::create_dir(tree.at("ws/.lspool.toml")).unwrap();
     tree.check_prepare(
         &["a"],
         "",
-        &expect!["cannot read the configuration file /ws/.lspool.toml: it is no file"],
+        &expect!["cannot read the configuration file /ws/.lspool.toml: it is not a file"],
     );
 
     let tree = Tree::new();
@@ -615,7 +614,7 @@ fn invalid_workspace_file_stops_start() {
         &expect!["cannot read the configuration file /ws/.lspool.toml: it is longer than 1 MiB"],
     );
 
-    // To open this one would take until somebody writes to it.
+    // Opening this pipe would wait for a writer.
     let tree = Tree::new();
     let path = tree.at("ws/.lspool.toml");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
@@ -623,7 +622,7 @@ fn invalid_workspace_file_stops_start() {
     tree.check_prepare(
         &["a"],
         "",
-        &expect!["cannot read the configuration file /ws/.lspool.toml: it is no file"],
+        &expect!["cannot read the configuration file /ws/.lspool.toml: it is not a file"],
     );
 }
 

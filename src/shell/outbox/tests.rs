@@ -34,7 +34,7 @@ fn queue(high_water: usize) -> Queue {
     Queue::new(Limits { high_water, low_water: high_water / 2, hard_cap: 1 << 20 })
 }
 
-/// What a peer would get if all were written now.
+/// All messages that the peer would get now.
 fn written(queue: &mut Queue) -> Vec<String> {
     let (mut batch, mut bytes) = (Batch::default(), BytesMut::new());
     while queue.take(&mut batch) {
@@ -74,7 +74,7 @@ fn replies_and_results_are_not_droppable() {
         // Copilot's replies are deltas.
         report("1", r#","conversationId":"c","reply":"x""#),
         report("1", r#","steps":[]"#),
-        // Whoever extended the message outside of the value had a reason.
+        // Members outside the value may matter.
         progress(r#"{"token":1,"value":{"kind":"report"},"conversationId":"c"}"#),
         progress(r#"{"token":1,"value":{"kind":"begin","title":"t"}}"#),
         progress(r#"{"token":1,"value":{"kind":"begin"}}"#),
@@ -129,11 +129,11 @@ fn queue_replaces_covered_reports_above_high_water() {
         note("between"),
         log(),
         report("2", r#","message":"b""#),
-        // Covers neither: another token, another type of token.
+        // Neither covers it: another token, another type of token.
         report("\"1\"", r#","message":"c""#),
-        // Does not repeat the message, which would be lost with the first.
+        // It does not repeat the message, which would be lost with the first report.
         report("1", r#","percentage":1"#),
-        // Covers the one before, not the first.
+        // It covers the previous one, not the first.
         report("1", r#","message":"d","percentage":2"#),
         report("1", r#","percentage":3,"message":"e","cancellable":false"#),
     ];
@@ -231,7 +231,7 @@ fn wire_length_is_known_before_writing() {
     }
 }
 
-/// A stream that takes at most so many bytes at once.
+/// A stream that accepts at most so many bytes at once.
 struct Trickle {
     taken: Vec<u8>,
     steps: Vec<usize>,
@@ -274,7 +274,7 @@ impl AsyncWrite for Trickle {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the sizes, the ids and the appetite of the peer: the bytes are those of the messages, in order.
+    /// For any sizes, ids, and reading speed, the bytes are those of the messages, in order.
     #[test]
     fn outbox_writes_exactly_what_was_pushed(
         frames in prop::collection::vec((0usize..40_000, any::<Option<u64>>()), 1..12),
@@ -353,7 +353,7 @@ async fn stall_clock_restarts_with_each_byte_taken() {
         let start = tokio::time::Instant::now();
         assert!(matches!(told.next().await, Event::Stalled(_)));
         assert_eq!(start.elapsed(), Duration::from_mins(1));
-        // It goes on if the peer does, and is not told again.
+        // It continues if the peer does, and is not reported again.
         while outbox.n_bytes() > 0 {
             theirs.read_u8().await.unwrap();
         }
@@ -365,7 +365,7 @@ async fn stall_clock_restarts_with_each_byte_taken() {
     }
 }
 
-/// A stream that takes all at once and has it on its way for three seconds.
+/// A stream that accepts all bytes and flushes for three seconds.
 struct Slow(Option<Pin<Box<tokio::time::Sleep>>>);
 
 impl AsyncWrite for Slow {
@@ -396,13 +396,13 @@ async fn outbox_is_drained_only_after_write_completes() {
 }
 
 #[test]
-fn what_one_event_causes_is_taken_whole_once() {
+fn outbox_accepts_all_messages_of_one_event_once() {
     let message = || Frame::notification("m", Some(format!("\"{}\"", "x".repeat(20_000)).as_bytes()));
     let outbox = Outbox::new(Limits { high_water: 1, low_water: 0, hard_cap: 100_000 });
     for _ in 0..20 {
         assert_eq!(outbox.push_of(Some(1), message()), Pushed::Taken);
     }
-    // Later events have as much room as ever, however much that was.
+    // Later events have the usual room.
     for event in 2..6 {
         assert_eq!(outbox.push_of(Some(event), message()), Pushed::Taken);
     }

@@ -26,7 +26,7 @@ fn said(body: impl Into<Bytes>) -> Event {
     Event::Received(Peer::Client(ClientId::EDITOR), Frame::parse(body.into()).unwrap())
 }
 
-/// What is written, to be looked at later. While it is shut, writing waits.
+/// The written bytes. While it is shut, writing waits.
 #[derive(Clone, Default)]
 struct Disk(Arc<Platter>);
 
@@ -149,7 +149,7 @@ fn recording_smaller_than_its_header_is_still_valid() {
     assert!(Replay::new(text.as_bytes(), Instant::now()).is_ok());
 }
 
-/// Answers each timeout, and counts how often it is asked what that is about.
+/// Answers each timeout, and counts the questions about it.
 #[derive(Clone, Default)]
 struct Asked(Arc<AtomicUsize>);
 
@@ -174,7 +174,7 @@ impl Core for Asked {
 fn recorder_keeps_nothing_after_recording_ends() {
     let (disk, asked) = (Disk::default(), Asked::default());
     let mut core = recorded(asked.clone(), &disk, &Plan { max_size: 1, ..PLAN });
-    // The writer ends some time after it was told the first.
+    // The writer ends some time after the first note.
     while !core.recorder.has_ended() {
         core.handle_timeout(Instant::now(), &mut Effects::new());
     }
@@ -201,7 +201,7 @@ fn slow_disk_does_not_block_lspool() {
     assert_eq!(disk.last(), (Dir::End, Kind::TooSlow));
 }
 
-/// Panics at a timeout, after it has answered something.
+/// Panics at a timeout, after an effect.
 struct Panics;
 
 impl Core for Panics {

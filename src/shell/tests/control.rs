@@ -1,4 +1,4 @@
-//! Control clients: what they cost, and that nobody waits for them.
+//! Control clients: their limits, and that nothing waits for them.
 
 use super::*;
 use crate::shell::outbox::Limits;
@@ -11,7 +11,7 @@ async fn connect(connect: &mpsc::Sender<Connection>, pipe: usize) -> FrameStream
     FrameStream::new(ear, mouth)
 }
 
-/// What a core does that answers whoever asks, and notes everything else.
+/// A core that answers every request, and notes everything else.
 fn answering(log: &Log) -> impl FnMut(Event) -> Vec<Effect> + use<> {
     let log = log.clone();
     move |event| {
@@ -155,12 +155,12 @@ async fn control_client_that_does_not_read_is_dropped() {
         let start = tokio::time::Instant::now();
         let mut flood = connect(&to, 4096).await;
         let mut n = 0;
-        // Until nobody listens.
+        // Until nothing listens.
         while flood.output.write_all(&wire(&request(n, 10))).await.is_ok() {
             n += 1;
         }
         assert_eq!(start.elapsed().as_secs(), 10);
-        // What is in the pipes, and so much as is over high water.
+        // The content of the pipes, and everything over high water.
         assert!(n < 400, "{n}");
         editor.say(&request(5, 10)).await;
         assert_eq!(id(&editor.hear().await.unwrap()), 5);

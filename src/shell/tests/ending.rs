@@ -198,7 +198,7 @@ async fn exit_does_not_wait_for_server_that_ends_meanwhile() {
         started.elapsed()
     };
     let mut stage = Stage::new();
-    // Both end at once, and the end of the second is not reported to the core any more.
+    // Both end at once, and the core gets no event for the end of the second.
     let (code, took) = stage.play(core, editor, async |_: Streams| Exit::Code(0)).await;
     assert_eq!((code, took), (0, Duration::ZERO));
     assert_eq!(stage.log.lines(), ["closed the world"]);
@@ -377,7 +377,7 @@ impl Core for Impatient {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_judged_by_time_in_which_lspool_stood_still() {
+async fn pause_of_lspool_ends_no_server() {
     for (speaks, expected) in [(true, "heard in time"), (false, "judged")] {
         let mut stage = Stage::new();
         let core = Impatient { log: stage.log.clone(), until: None };

@@ -1,4 +1,4 @@
-//! Who waits for whom, and what is lost: nothing.
+//! Back pressure: slow peers wait only for themselves, and nothing is lost.
 
 use super::*;
 use crate::shell::{outbox::Limits, read_throttle};

@@ -1,10 +1,10 @@
-//! All of lspool but the operating system, among an editor and servers that do whatever goes wrong: they die anywhere in
-//! a message, hang, stop reading, speak slowly, answer twice, send junk, cannot be started, and their configuration is
-//! read again in the middle. Checked against what the editor and the servers know themselves.
+//! All of lspool except the operating system, with an editor and servers in which everything goes wrong: they die
+//! within a message, hang, stop reading, send slowly, answer twice, send junk, cannot start, and their configuration
+//! is read again in the middle. The results are checked against the knowledge of the editor and the servers.
 //!
-//! Who does what at which moment follows from the seed of a run; who of those who are ready at the same moment goes on
-//! first is partly the runtime's own chance, so that a run may have to be played more than once. One that fails says its
-//! seed: `LSPOOL_SEED=…` plays that run alone. `LSPOOL_FAULTS=100000` plays on until that many faults have happened.
+//! The seed of a run decides who does what at which moment. The runtime decides partly who of several ready tasks
+//! continues first, so a run may have to be repeated. A failing run prints its seed: `LSPOOL_SEED=…` plays that run
+//! alone. `LSPOOL_FAULTS=100000` plays until that many faults have happened.
 
 mod editor;
 mod ground;
@@ -59,7 +59,7 @@ fn play(seed: u64) -> u64 {
     })
 }
 
-/// The same, and whoever sees it fail can see it again.
+/// The same, with the seed in the failure.
 fn play_telling(seed: u64) -> u64 {
     let played = std::panic::catch_unwind(|| play(seed));
     played.unwrap_or_else(|panic| {

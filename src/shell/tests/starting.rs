@@ -1,4 +1,4 @@
-//! Starts that take their time, and those that come to nothing.
+//! Slow starts, and failing ones.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A command at work, from its start to its end.
+//! A running command, from its start to its end.
 
 use std::{
     env,
@@ -24,16 +24,16 @@ use crate::{
     },
 };
 
-/// From the friendly request to end to the other one.
+/// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// From the end of a command to the end of what it writes, which a process that has left its group may hold open.
+/// From the end of a command to the end of its output, which a process outside its group may hold open.
 const DRAIN: Duration = Duration::from_millis(250);
 
-/// More than this nobody writes for a purpose.
+/// No useful command writes more than this.
 const RUNAWAY: u64 = 256 << 20;
 
-/// How a command is started in a folder, by `program`, which is lspool itself.
+/// The launch of a command in a folder. `program` is lspool itself.
 pub(super) fn launch(
     program: PathBuf,
     command: &str,
@@ -49,13 +49,13 @@ pub(super) fn launch(
             .chain(temporary())
             .chain(limits.writable.iter().filter_map(|it| expanded(it)))
         {
-            // What is no text cannot be told; then it cannot be written to.
+            // A folder whose path is not UTF-8 cannot be passed on, and so is not writable.
             if let Some(folder) = folder.to_str() {
                 args.extend(["--write".to_owned(), folder.to_owned()]);
             }
         }
     }
-    // Gone to by the process itself: a folder that does not answer shall hold up nobody else.
+    // The process itself changes to the folder, so that a hanging folder delays nothing else.
     let (told, cwd) = match folders.first().map(|it| (it, it.to_str())) {
         Some((_, Some(folder))) => (Some(["--in".to_owned(), folder.to_owned()]), None),
         Some((folder, None)) => (None, Some(folder.clone())),
@@ -72,7 +72,7 @@ pub(super) fn launch(
     Launch {
         program,
         args,
-        // A script that a shell would read first.
+        // A shell would read this script first.
         env: ["BASH_ENV", "ENV"].map(|it| (it.to_owned(), String::new())).into(),
         cwd,
         max_message: 0,
@@ -86,7 +86,7 @@ fn temporary() -> Vec<PathBuf> {
     of_user.into_iter().chain(usual).filter(|it| it.is_dir()).collect()
 }
 
-/// A path that may start with `~/`.
+/// Expands `~/`.
 fn expanded(path: &Path) -> Option<PathBuf> {
     match path.strip_prefix("~") {
         Ok(rest) => {
@@ -104,35 +104,35 @@ enum End {
     Cancelled,
 }
 
-/// Sees a command to its end. All of its group have ended then.
+/// Runs a command to its end, with its whole group.
 pub(super) async fn run(
     spawned: Spawned,
     limits: &ToolsConfig,
     mut cancelled: watch::Receiver<bool>,
 ) -> Outcome {
     let Spawned { mut leader, stdin, mut stdout, stderr } = spawned;
-    // It has no input, and writes to one stream.
+    // It has no input, and one stream of output.
     drop((stdin, stderr));
     let started = Instant::now();
     let mut kept = Kept::new(limits.max_output);
     let end = tokio::select! {
         biased;
         () = leader.dead() => End::Own,
-        // The driver is gone without a word: so shall the command be.
+        // The driver is gone, so the command must end.
         _ = cancelled.wait_for(|it| *it) => End::Cancelled,
         () = sleep(limits.time_limit) => End::TooLong,
         () = read(&mut stdout, &mut kept) => End::TooMuch,
     };
     if !matches!(end, End::Own) {
         leader.signal(Request::Terminate);
-        // It may still write its last words.
+        // It may still write its last output.
         tokio::select! {
             () = leader.dead() => {}
             () = read(&mut stdout, &mut kept) => {}
             () = sleep(GRACE) => {}
         }
     }
-    // What it has started goes with it.
+    // The processes that it started end with it.
     leader.signal(Request::Kill);
     leader.dead().await;
     timeout(DRAIN, read_to_end(&mut stdout, &mut kept)).await.ok();
@@ -156,7 +156,7 @@ pub(super) async fn run(
     }
 }
 
-/// Reads for ever, or until there is too much. Where nobody writes any more, there is still a process to wait for.
+/// Reads forever, or until the output is too large. After the end of the output there is still a process to wait for.
 async fn read(stream: &mut Input, kept: &mut Kept) {
     read_to_end(stream, kept).await;
     if kept.total() <= RUNAWAY {

@@ -1,10 +1,10 @@
-//! `lspool exec-child`: a process that takes rights away from itself, and becomes a command.
+//! `lspool exec-child`: a process that drops rights, and becomes a command.
 //!
-//! What a process may do is taken away by itself, before it becomes another program: that needs no code between
-//! fork and exec. It writes what goes wrong to where the command would write.
+//! The process drops its rights before it becomes another program, so that no code has to run between fork and exec.
+//! It writes errors to its stdout, like the command.
 //!
-//! Arguments: `--write FOLDER`, as often as there are such folders, `--in FOLDER` for where it works, then `--` and the
-//! command with its arguments. Without any folder to write to nothing is taken away.
+//! Arguments: `--write FOLDER` for each writable folder, `--in FOLDER` for the working folder, then `--` and the
+//! command with its arguments. Without a writable folder it drops no rights.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -16,13 +16,13 @@ use std::{
 
 use crate::util::redact::{is_name, redact};
 
-/// The subcommand that [`serve`] answers to.
+/// The subcommand that runs [`serve`].
 pub const SUBCOMMAND: &str = "exec-child";
 
-/// As shells have it: a command that cannot be run.
+/// The exit status of shells for a command that cannot run.
 const CANNOT: u8 = 126;
 
-/// What no command shall wait for, or draw on the screen.
+/// Variables that keep a command from waiting for input or drawing on the screen.
 const QUIET: [(&str, &str); 6] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -32,19 +32,19 @@ const QUIET: [(&str, &str); 6] = [
     ("DEBIAN_FRONTEND", "noninteractive"),
 ];
 
-/// Where others listen who would do for a command what it may not do itself.
+/// Variables that lead to other programs, which could act for a confined command.
 const WAYS_OUT: [&str; 5] =
     ["TMUX", "NVIM", "NVIM_LISTEN_ADDRESS", "DBUS_SESSION_BUS_ADDRESS", "VSCODE_IPC_HOOK_CLI"];
 
 /// Becomes the command.
 pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
-    // One stream, so that the order of what is written is kept.
+    // One stream keeps the order of the output.
     if let Err(error) = rustix::stdio::dup2_stderr(rustix::stdio::stdout()) {
         return cannot(&error.to_string());
     }
-    // In a session without a terminal it can neither type into lspool's, nor draw on it, nor take it.
+    // In a session without a terminal it cannot use lspool's terminal.
     if let Err(error) = rustix::process::setsid() {
-        return cannot(&format!("it cannot leave the terminal: {error}"));
+        return cannot(&format!("cannot leave the terminal: {error}"));
     }
     let (mut writable, mut command) = (Vec::new(), Vec::new());
     let mut words = words.into_iter();
@@ -66,9 +66,9 @@ pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
     if !writable.is_empty()
         && let Err(error) = confine(&writable)
     {
-        return cannot(&format!("it cannot be confined: {error}"));
+        return cannot(&format!("cannot confine it: {error}"));
     }
-    let Some((program, args)) = command.split_first() else { return cannot("there is no command") };
+    let Some((program, args)) = command.split_first() else { return cannot("the command is missing") };
     let mut command = Command::new(program);
     command.args(args).envs(QUIET);
     for (name, value) in std::env::vars_os() {
@@ -76,22 +76,22 @@ pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
             command.env_remove(name);
         }
     }
-    // Only comes back if it fails.
+    // Returns only after an error.
     cannot(&command.exec().to_string())
 }
 
 fn cannot(why: &str) -> ExitCode {
-    writeln!(io::stderr(), "lspool: the command cannot be run: {why}").ok();
+    writeln!(io::stderr(), "lspool: cannot run the command: {why}").ok();
     ExitCode::from(CANNOT)
 }
 
-/// Whether a variable holds what no command needs to know: a token, a password.
+/// Whether a variable looks like a token or a password.
 fn is_secret(name: &OsStr, value: &OsStr) -> bool {
     let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
     is_name(&name) || redact(&value) != value
 }
 
-/// Whether [`confine`] can do anything here.
+/// Whether [`confine`] has an effect on this system.
 #[cfg(target_os = "linux")]
 pub(super) fn can_confine() -> bool {
     use landlock::{ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _};
@@ -99,15 +99,15 @@ pub(super) fn can_confine() -> bool {
     ruleset.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok()
 }
 
-/// From now on this process, and what it becomes and starts, writes only below these folders, signals nobody else, and
-/// speaks with nobody else by an abstract socket.
+/// Limits this process and its children: they can write only below these folders, signal only each other, and use no
+/// abstract socket of another process.
 #[cfg(target_os = "linux")]
 fn confine(writable: &[PathBuf]) -> Result<(), String> {
     use landlock::{
         ABI, Access as _, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
         Scope, path_beneath_rules,
     };
-    // Of what this kernel does not know, nothing is asked: it does what it can.
+    // Older kernels do what they can.
     let abi = ABI::V6;
     let told = |error: landlock::RulesetError| error.to_string();
     let ruleset = Ruleset::default().handle_access(AccessFs::from_all(abi)).map_err(told)?;
@@ -124,7 +124,7 @@ fn confine(writable: &[PathBuf]) -> Result<(), String> {
     ruleset.restrict_self().map(drop).map_err(told)
 }
 
-/// Files outside that everybody may write to, and nothing comes of it.
+/// Files outside that everybody may write to without harm.
 #[cfg(target_os = "linux")]
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
 

@@ -1,4 +1,4 @@
-//! Reading, listing, making and editing files.
+//! Reads, lists, makes, and edits files.
 
 use std::{
     borrow::Cow,
@@ -30,10 +30,10 @@ use crate::{
     config::ToolsConfig,
 };
 
-/// How many names of a folder are listed.
+/// How many entries of a folder to list.
 const MOST_NAMES: usize = 5000;
 
-/// How much of a file is looked at to tell whether it is text.
+/// How many bytes of a file decide whether it is text.
 const LOOK: usize = 8 << 10;
 
 pub(super) fn read(
@@ -82,13 +82,13 @@ pub(super) fn read(
     Ok(format!("{name}, lines {} to {} of {n_lines}.{odd}{cut}\n{shown}{more}", lines.first, next - 1))
 }
 
-/// The bytes of a text file that is not too large.
+/// Reads a text file of at most the maximum size.
 fn content(place: &Place, limits: &ToolsConfig) -> Result<(Vec<u8>, Stat), String> {
     let name = place.path.display();
     let (file, stat) = place.open_file()?;
     let most = limits.max_file as u64;
     let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // It may grow meanwhile.
     File::from(file).take(most + 1).read_to_end(&mut bytes).map_err(|error| format!("{name}: {error}"))?;
     if bytes.len() as u64 > most {
         return Err(format!("{name} is too large: {} bytes, the limit is {most}", stat.st_size));
@@ -128,7 +128,7 @@ pub(super) fn list(workspace: &Workspace, path: &str, limits: &ToolsConfig) -> R
     Ok(cut(text, limits.max_output, more))
 }
 
-/// What an entry of a folder is. Some file systems do not say.
+/// The type of a folder entry. Some file systems do not report it.
 pub(super) fn kind_of(folder: &OwnedFd, name: &OsStr, said: FileType) -> FileType {
     match said {
         FileType::Unknown => statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -137,7 +137,7 @@ pub(super) fn kind_of(folder: &OwnedFd, name: &OsStr, said: FileType) -> FileTyp
     }
 }
 
-/// An entry of a folder, as a model reads it.
+/// An entry of a folder, for a model.
 fn shown(folder: &OwnedFd, name: &[u8], kind: FileType) -> String {
     let os = os(name);
     let kind = kind_of(folder, os, kind);
@@ -172,11 +172,11 @@ pub(super) fn create(
     until: &Until<'_>,
 ) -> Result<String, String> {
     is_small(text, limits)?;
-    // Folders on the way are made as well.
+    // Makes missing folders too.
     until.check()?;
     let place = workspace.find(path, Missing::Make)?;
     create_at(&place, text, until)?;
-    Ok(format!("{} is made.", place.path.display()))
+    Ok(format!("Created {}.", place.path.display()))
 }
 
 fn create_at(place: &Place, text: &str, until: &Until<'_>) -> Result<(), String> {
@@ -186,7 +186,7 @@ fn create_at(place: &Place, text: &str, until: &Until<'_>) -> Result<(), String>
     let file =
         openat(place.folder(), name, flags, Mode::from_raw_mode(0o666)).map_err(|it| place.told(it))?;
     File::from(file).write_all(text.as_bytes()).map_err(|error| {
-        // A file with half of its text is worse than none.
+        // No file is better than half of one.
         unlinkat(place.folder(), name, AtFlags::empty()).ok();
         format!("{}: {error}", place.path.display())
     })
@@ -210,7 +210,7 @@ pub(super) fn replace(
     edit(&place, limits, until, |text| replaced(text, old, new))
 }
 
-/// A file that is not there is made: so a server renames one that it has edited.
+/// Also makes a missing file, because a server renames an edited file in this way.
 pub(super) fn rewrite(
     workspace: &Workspace,
     path: &str,
@@ -225,7 +225,7 @@ pub(super) fn rewrite(
     match statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => {
             create_at(&place, &rewritten("", text)?, until)?;
-            Ok(format!("{} is made.", place.path.display()))
+            Ok(format!("Created {}.", place.path.display()))
         }
         Ok(_) | Err(_) => edit(&place, limits, until, |before| rewritten(before, text)),
     }
@@ -233,7 +233,7 @@ pub(super) fn rewrite(
 
 static EDITS: Mutex<()> = Mutex::new(());
 
-/// Puts another text in the place of what a file holds. Whoever reads the file reads the one or the other.
+/// Replaces the text of a file. A reader finds the old or the new text.
 fn edit(
     place: &Place,
     limits: &ToolsConfig,
@@ -242,7 +242,7 @@ fn edit(
 ) -> Result<String, String> {
     let name = place.to_write()?;
     let shown = place.path.display();
-    // Of two edits of lspool's the second one sees the first. A lock that is poisoned guards nothing that could be broken.
+    // Edits of lspool wait for each other. A poisoned lock protects nothing that could be broken.
     let _turn = EDITS.lock().unwrap_or_else(PoisonError::into_inner);
     until.check()?;
     let (bytes, stat) = content(place, limits)?;
@@ -266,10 +266,10 @@ fn edit(
     }
     until.check()?;
     draft.put_in_place(name)?;
-    Ok(format!("{shown} was edited."))
+    Ok(format!("Edited {shown}."))
 }
 
-/// A text that is to take the place of another. If it does not, it is removed.
+/// A new text beside its file. Dropping it removes the new text, unless it has replaced the file.
 struct Draft<'a> {
     place: &'a Place,
     name: OsString,
@@ -279,11 +279,11 @@ struct Draft<'a> {
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 impl<'a> Draft<'a> {
-    /// Beside the file, with its mode and owner.
+    /// Writes the text beside the file, with its mode and owner.
     fn write(place: &'a Place, of: &OsStr, text: &str, stat: &Stat) -> Result<Draft<'a>, String> {
         let n = DRAFTS.fetch_add(1, Ordering::Relaxed);
         let mut name = OsString::from(format!(".lspool-{}-{n}-", std::process::id()));
-        // Names may be 255 bytes long.
+        // A name may have 255 bytes.
         if of.len() < 200 {
             name.push(of);
         }
@@ -322,7 +322,7 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// A path, as a model reads it.
+/// A path, for a model.
 pub(super) fn shown_path(path: &Path) -> String {
     plain(&path.to_string_lossy())
 }

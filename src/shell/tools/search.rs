@@ -1,7 +1,7 @@
-//! Files by their names, and lines by what they hold.
+//! Finds files by name, and lines by content.
 //!
-//! Which files there are is [`Walk`]'s to say, by their paths. **What is found is opened, or named, only if it is reached from
-//! the workspace folder without any link**: a folder may have become one meanwhile.
+//! [`Walk`] lists the files by path. **A search opens or names a file only if no link leads to it from the workspace
+//! folder**: a folder may have become a link meanwhile.
 
 use std::{
     fs::File,
@@ -24,13 +24,13 @@ use super::{
 };
 use crate::config::ToolsConfig;
 
-/// How much of a line is shown.
+/// How many bytes of a line to show.
 const MOST_OF_LINE: usize = 300;
 
-/// How large a regular expression may become.
+/// The maximum size of a compiled regular expression.
 const MOST_OF_REGEX: usize = 4 << 20;
 
-/// When a call is to stop before its end.
+/// When a call must stop.
 pub(super) struct Until<'a> {
     pub(super) stopped: &'a AtomicBool,
     deadline: Instant,
@@ -54,7 +54,7 @@ impl<'a> Until<'a> {
     }
 }
 
-/// A pattern for paths from a workspace folder. One that names no folder holds in each of them.
+/// A pattern for paths below a workspace folder. A pattern without a folder matches in every folder.
 struct Pattern(GlobMatcher);
 
 impl Pattern {
@@ -162,7 +162,7 @@ pub(super) fn by_content(
     }
 }
 
-/// A file that ends when the search does: one file may take long.
+/// A file that ends when the search must stop, because one file may take long.
 pub(super) struct Watched<'a> {
     pub(super) file: File,
     pub(super) until: &'a Until<'a>,
@@ -175,7 +175,7 @@ impl Read for Watched<'_> {
     }
 }
 
-/// Lines that were found.
+/// The found lines.
 struct Found {
     text: String,
     most: usize,
@@ -196,14 +196,14 @@ impl Found {
             }
             Ok(!self.is_full && until.check().is_ok())
         });
-        // A line that is too long to be looked at, or a file that cannot be read: there are others.
+        // A line may be too long, or a file unreadable. The search continues.
         if let Err(error) = searcher.search_reader(matcher, file, sink) {
-            tracing::debug!(name, %error, "the search failed");
+            tracing::debug!(name, %error, "search failed");
         }
     }
 }
 
-/// A line without what would not be shown as it is; tabs are.
+/// A line without control characters other than tabs.
 fn plain_line(line: &str) -> String {
     match line.contains(|it: char| it.is_control() && it != '\t') {
         true => plain(line),

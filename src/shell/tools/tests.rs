@@ -1,4 +1,4 @@
-//! Attacks on the confinement, and what the tools do to real files.
+//! Attacks on the confinement, and effects of the tools on real files.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ use crate::{
 
 mod hanging;
 
-/// A workspace folder beside a folder that is none of its business.
+/// A workspace folder, and a folder outside.
 struct Ground {
     root: TempDir,
     limits: ToolsConfig,
@@ -96,7 +96,7 @@ impl Ground {
         self.call(&Call::GrepSearch { pattern: pattern.to_owned(), is_regex, include })
     }
 
-    /// Nothing that one of the tools does gets there.
+    /// Checks that no tool reaches a path.
     fn is_out_of_reach(&self, path: &str) {
         let before = tree(&self.outside(""));
         for told in [
@@ -114,7 +114,7 @@ impl Ground {
     }
 }
 
-/// All files with what they hold.
+/// All files with their contents.
 fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -148,7 +148,7 @@ fn paths_do_not_lead_outside_workspace() {
         it.is_out_of_reach(path);
     }
     it.is_out_of_reach(it.outside("secret").to_str().unwrap());
-    // A folder whose name only begins in the same way.
+    // A folder whose name begins in the same way.
     fs::create_dir(it.root.path().join("ws2")).unwrap();
     fs::write(it.root.path().join("ws2/x"), "do not tell\n").unwrap();
     it.is_out_of_reach(it.root.path().join("ws2/x").to_str().unwrap());
@@ -188,19 +188,19 @@ fn links_do_not_lead_outside_workspace() {
     for inside in ["within/file", "absolute", "dir/back", "within/../dir/file"] {
         assert!(it.read(inside).unwrap().ends_with("in\n"), "{inside}");
     }
-    // An edit goes to the file, and the link stays one.
+    // An edit changes the file, and the link stays a link.
     it.replace("absolute", "in", "out").unwrap();
     assert_eq!(it.text("dir/file"), "out\n");
     assert!(it.at("absolute").is_symlink());
     it.create("within/new/file", "x").unwrap();
     assert_eq!(it.text("dir/new/file"), "x");
-    // A link to a file that is to be made, where it may be.
+    // A link to a missing file in the workspace.
     symlink("dir/made", it.at("to-be")).unwrap();
     it.create("to-be", "y").unwrap();
     assert_eq!(it.text("dir/made"), "y");
 }
 
-/// Ends the other thread, also if the test fails.
+/// Stops the other thread, also if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -220,7 +220,7 @@ fn folder_swapped_for_link_does_not_lead_outside() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                // Where the folder was there is a link to the outside now, and then the folder again.
+                // The path is in turn a folder and a link to the outside.
                 let swap = rustix::fs::RenameFlags::EXCHANGE;
                 rustix::fs::renameat_with(rustix::fs::CWD, &dir, rustix::fs::CWD, &link, swap).unwrap();
             }
@@ -544,7 +544,7 @@ fn several_folders_form_one_workspace() {
     let other = TempDir::new().unwrap();
     fs::write(other.path().join("b"), "b\n").unwrap();
     it.write("a", "a\n");
-    // From one to the other, and to a folder that has gone.
+    // A link to another folder, and to a removed one.
     symlink(other.path().join("b"), it.at("link")).unwrap();
     let folders = [it.at("."), other.path().to_owned(), "/no/such/folder".into()];
     let workspace = Workspace::open(&folders, &it.known).unwrap();
@@ -575,7 +575,7 @@ fn linked_workspace_is_known_by_both_paths() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever names, links and steps back a path is made of: what is read is inside.
+    /// Any path of names, links and steps back reads only files inside.
     #[test]
     fn no_path_leads_outside_workspace(steps in proptest::collection::vec(0..9_usize, 1..8)) {
         const STEPS: [&str; 9] = ["..", ".", "a", "b", "up", "out", "abs", "f", "self"];
@@ -591,13 +591,13 @@ proptest! {
         fs::write(it.outside("f"), "do not tell\n").unwrap();
         let path = steps.iter().map(|it| STEPS[*it]).collect::<Vec<_>>().join("/");
         let told = it.read(&path);
-        // What the system itself makes of the path.
+        // The path as the system resolves it.
         let real = it.at(&path).canonicalize().ok();
         let inside = it.at("").canonicalize().unwrap();
         match told {
             Ok(text) => {
                 prop_assert!(text.ends_with("in\n"));
-                // `file/.` is the file here, and nothing for the system.
+                // `file/.` is the file for lspool, and an error for the system.
                 prop_assert!(real.is_none_or(|it| it.starts_with(&inside)));
             }
             Err(why) => prop_assert!(!why.contains("do not tell")),
@@ -608,7 +608,7 @@ proptest! {
         prop_assert_eq!(tree(&it.outside("")), before);
     }
 
-    /// A shell makes the same words of a command that is compared word by word.
+    /// A shell splits a command into the same words as the word-by-word comparison.
     #[test]
     fn command_words_match_those_of_a_shell(command in "[a-c'\" \t.=*$;&|<>~#\\\\!{},@%+:-]{0,12}") {
         if let Some(words) = words(&command).filter(|it| !it.is_empty()) {

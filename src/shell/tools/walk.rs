@@ -1,8 +1,8 @@
-//! The files of a workspace folder that are not ignored, in the order of their names.
+//! The files of a workspace folder that are not ignored, sorted by name.
 //!
-//! Folders are listed, and the lists of what is ignored are read, as every other file is: through [`Workspace`]. So neither a
-//! link nor a pipe nor an endless file of such a name is followed, waited for or read, and no list outside the workspace is
-//! looked at but the user's own of git.
+//! Lists folders and reads ignore files through [`Workspace`], like every other file. So it follows no link, waits
+//! for no pipe, and reads no endless file. It reads no ignore file outside the workspace except the user's global one
+//! of git.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,14 +21,14 @@ use rustix::fs::{Dir, FileType};
 
 use super::{files::kind_of, search::Until, workspace::Workspace};
 
-/// How long a list may be. What is longer is obeyed in no line of it.
+/// The maximum size of an ignore file. A larger one has no effect.
 const MOST_OF_LIST: u64 = 256 << 10;
 
 /// All plain files below a workspace folder.
 pub(super) struct Walk<'a> {
     workspace: &'a Workspace,
     until: &'a Until<'a>,
-    /// The next ones at the end.
+    /// The remaining entries, the next one at the end.
     todo: Vec<Found>,
 }
 
@@ -38,13 +38,13 @@ struct Found {
     rules: Rc<Rules>,
 }
 
-/// What is ignored: the lists of a folder, and those of the folders that it is in.
+/// The ignore rules of a folder and of its parents.
 struct Rules {
-    /// Of git, the weakest first.
+    /// The rules of git, the weakest first.
     git: Vec<Gitignore>,
     others: Option<Gitignore>,
     above: Option<Rc<Rules>>,
-    /// Git's lists end at the folder of their repository.
+    /// Whether the rules of git end here, because it is the folder of a repository.
     is_repository: bool,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Walk<'a> {
         Walk { workspace, until, todo: vec![Found { path: root.to_owned(), is_folder: true, rules }] }
     }
 
-    /// Puts what is in a folder on the list. What may not be read is not there.
+    /// Adds the entries of a folder. An unreadable folder is empty.
     fn list(&mut self, path: &Path, above: Rc<Rules>) {
         let Some(folder) = self.workspace.found(path).and_then(|it| it.open_folder().ok()) else { return };
         let Ok(dir) = Dir::read_from(&folder) else { return };
@@ -104,14 +104,14 @@ impl<'a> Walk<'a> {
     fn rules_of(&self, folder: &Path, list: &Path) -> Option<Gitignore> {
         let (file, stat) = self.workspace.found(list)?.open_file().ok()?;
         if u64::try_from(stat.st_size).ok()? > MOST_OF_LIST {
-            tracing::debug!(list = %list.display(), "too long");
+            tracing::debug!(list = %list.display(), "ignored a list that is too long");
             return None;
         }
         let mut bytes = Vec::new();
         File::from(file).take(MOST_OF_LIST).read_to_end(&mut bytes).ok()?;
         let mut builder = GitignoreBuilder::new(folder);
         for line in String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').lines() {
-            // A line that is no pattern means nothing.
+            // A line that is not a pattern has no effect.
             builder.add_line(None, line).ok();
         }
         builder.build().ok()
@@ -136,13 +136,13 @@ impl Iterator for Walk<'_> {
 }
 
 impl Rules {
-    /// The innermost list that says something of it decides; one of `.ignore` goes before those of git.
+    /// The innermost matching rule decides; `.ignore` goes before git.
     fn ignores(&self, path: &Path, is_folder: bool) -> bool {
         let chain = || std::iter::successors(Some(self), |it| it.above.as_deref());
         let others = chain().filter_map(|it| it.others.as_ref());
         let mut is_outside = false;
         let git = chain().filter(move |it| {
-            // The user's own list holds in each repository.
+            // The user's global list applies in each repository.
             let counts = !is_outside || it.above.is_none();
             is_outside |= it.is_repository;
             counts

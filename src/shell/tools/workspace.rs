@@ -1,9 +1,9 @@
-//! Files of the workspace, and no others.
+//! Opens files of the workspace, and no others.
 //!
-//! A path is followed one name at a time, each opened from the folder before it and never through a link: the target of
-//! a link is followed in the same way. `..` goes back to the folder that was opened before. So whatever is renamed or put in the
-//! place of something else meanwhile, **nothing outside the workspace folders is ever opened**: the path is not looked
-//! at first and used later.
+//! Follows a path one name at a time: opens each folder from the one before, never through a link, and follows the
+//! target of a link in the same way. `..` returns to the folder that was opened before. So renames and replacements
+//! at any moment have no effect: **nothing outside the workspace folders is ever opened**, because no path is checked
+//! first and used later.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,35 +19,34 @@ use rustix::{
     io::Errno,
 };
 
-/// How many links a path may lead through, as for Linux.
+/// How many links a path may lead through, as in Linux.
 const MOST_LINKS: usize = 40;
 /// How many names a path may have. Each is an open folder.
 const MOST_NAMES: usize = 128;
 
-/// To open what is in a folder, it need not be readable.
+/// A folder need not be readable to open its entries.
 #[cfg(target_os = "linux")]
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What keeps the history of a repository, and commands that it runs: nothing for tools that write files.
+/// The folder with the history of a repository, and commands that git runs. Tools may not write there.
 const HISTORY: &[u8] = b".git";
 
-/// Which folders were meant when they were used first. A command may put a link in the place of one, and the link would
-/// be the workspace then.
+/// The workspace folders at their first use. A command may replace one by a link, which would then be the workspace.
 ///
-/// **Nobody waits for a disk with this locked**: one that does not answer would hold up all who use another one.
+/// **Nothing waits for a disk while this is locked**: a hanging disk would delay calls in other folders.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<BTreeMap<PathBuf, Identity>>);
 
-/// A path without links, device and inode.
+/// A path without links, the device, and the inode.
 type Identity = (PathBuf, u64, u64);
 
-/// A folder that was opened, and which it is.
+/// An open folder with its identity.
 type Opened = (OwnedFd, Identity);
 
 impl Known {
-    /// Opens a folder, if it is still the one that it was. `None`: it is not there.
+    /// Opens a folder, if it is still the same. `None`: it does not exist.
     fn open(&self, path: &Path) -> Option<Result<Root, String>> {
         self.open_by(path, |real| match real {
             Some(real) => open_folder(real),
@@ -55,7 +54,7 @@ impl Known {
         })
     }
 
-    /// `open` is given the path without links, if it is known.
+    /// `open` gets the path without links, if it is known.
     fn open_by(
         &self,
         path: &Path,
@@ -72,7 +71,7 @@ impl Known {
     }
 }
 
-/// A folder is not the one any more that it was.
+/// A folder was replaced.
 struct Changed;
 
 fn open_folder(real: PathBuf) -> Option<Result<Opened, Changed>> {
@@ -94,34 +93,34 @@ pub(super) struct Workspace {
 #[derive(Debug)]
 struct Root {
     folder: OwnedFd,
-    /// As the editor calls it.
+    /// The editor's path.
     path: PathBuf,
-    /// Without links.
+    /// The path without links.
     real: PathBuf,
 }
 
-/// A name in a folder of the workspace, whether there is anything of that name or not.
+/// A name in a folder of the workspace, for an existing or a missing file.
 #[derive(Debug)]
 pub(super) struct Place {
     folder: OwnedFd,
     /// `None`: the folder itself.
     name: Option<OsString>,
-    /// How it is called to people and models: an absolute path.
+    /// The absolute path for people and models.
     pub(super) path: PathBuf,
-    /// The names from the workspace folder to it.
+    /// The names from the workspace folder on.
     names: Vec<OsString>,
 }
 
-/// What is done about folders on the way that are not there.
+/// What to do about missing folders in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// There is no such place then.
+    /// Fail.
     Refuse,
-    /// They are made.
+    /// Make them.
     Make,
 }
 
-/// Whether links are followed.
+/// Whether to follow links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Links {
     Follow,
@@ -129,7 +128,7 @@ enum Links {
 }
 
 impl Workspace {
-    /// Opens the folders. One that is not there is left out.
+    /// Opens the folders. Leaves out a missing one.
     pub(super) fn open(folders: &[PathBuf], known: &Known) -> Result<Workspace, String> {
         let roots: Vec<Root> = folders.iter().filter_map(|it| known.open(it)).collect::<Result<_, _>>()?;
         match roots.is_empty() {
@@ -138,31 +137,31 @@ impl Workspace {
         }
     }
 
-    /// Their paths, without links.
+    /// Their paths without links.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|it| it.real.as_path())
     }
 
-    /// A pattern without the workspace folder that it begins with.
+    /// Removes the workspace folder from the beginning of a pattern.
     pub(super) fn below<'a>(&self, pattern: &'a str) -> &'a str {
         let paths = self.roots.iter().flat_map(|it| [&it.path, &it.real]);
         let below = |root: &PathBuf| pattern.strip_prefix(root.to_str()?)?.strip_prefix('/');
         paths.filter_map(below).min_by_key(|it| it.len()).unwrap_or(pattern)
     }
 
-    /// The place that a path means: an absolute one, or one from the first folder.
+    /// Finds the place of a path: an absolute one, or one relative to the first folder.
     pub(super) fn find(&self, path: &str, missing: Missing) -> Result<Place, String> {
         let (root, rest) = self.enter(Path::new(path)).ok_or_else(|| self.outside(path))?;
         self.walk(root, &rest, missing, Links::Follow).map_err(|it| it.told(self, path))
     }
 
-    /// A file that was found by its name: nothing on the way to it may be a link.
+    /// Finds a listed file. No link may lead to it.
     pub(super) fn found(&self, path: &Path) -> Option<Place> {
         let (root, rest) = self.enter(path)?;
         self.walk(root, &rest, Missing::Refuse, Links::Refuse).ok()
     }
 
-    /// The folder that a path is below, by what it says, and the rest of it.
+    /// The workspace folder of a path, by its text, and the rest of the path.
     fn enter(&self, path: &Path) -> Option<(usize, PathBuf)> {
         if path.is_relative() {
             return Some((0, path.to_owned()));
@@ -172,7 +171,7 @@ impl Workspace {
             Some((at, rest.to_owned()))
         };
         let found = self.roots.iter().enumerate().filter_map(below);
-        // Of a folder within another one, the inner one.
+        // Of nested folders, the inner one.
         found.min_by_key(|(_, rest)| rest.as_os_str().len())
     }
 
@@ -237,7 +236,7 @@ impl From<Errno> for Refusal {
     }
 }
 
-/// What went wrong at a path, in words.
+/// An error at a path, in words.
 pub(super) fn told(path: &Path, errno: Errno) -> String {
     let path = path.display();
     match errno {
@@ -259,11 +258,11 @@ enum Step {
     Back,
 }
 
-/// A path on its way.
+/// The walk along a path.
 struct Walk<'a> {
     workspace: &'a Workspace,
     root: usize,
-    /// Below the root, each with its name.
+    /// The folders below the root, with their names.
     folders: Vec<OwnedFd>,
     names: Vec<OsString>,
     todo: VecDeque<Step>,
@@ -279,7 +278,7 @@ impl Walk<'_> {
         self.folders.last().map_or_else(|| self.root().folder.as_fd(), AsFd::as_fd)
     }
 
-    /// Puts the steps of a relative path before all others.
+    /// Adds the steps of a relative path before all others.
     fn follow(&mut self, path: &Path) -> Result<(), Refusal> {
         for component in path.components().rev() {
             let step = match component {
@@ -323,11 +322,11 @@ impl Walk<'_> {
         self.follow(&rest)
     }
 
-    /// Goes into a folder, which must not have become a link since it was looked at.
+    /// Enters a folder, which must not have become a link meanwhile.
     fn enter(&mut self, name: OsString, missing: Missing) -> Result<(), Refusal> {
         let folder = match openat(self.folder(), &name, FOLDER, Mode::empty()) {
             Err(Errno::NOENT) if missing == Missing::Make => {
-                // Where a path goes back again, it is not clear what is wanted.
+                // A missing folder before `..` is an error.
                 if self.todo.iter().any(|it| matches!(it, Step::Back)) {
                     return Err(Errno::NOENT.into());
                 }
@@ -345,7 +344,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The place that was reached.
+    /// The reached place.
     fn at(mut self, name: Option<OsString>) -> Result<Place, Refusal> {
         self.names.extend(name.clone());
         let path = self.names.iter().fold(self.root().path.clone(), |path, name| path.join(name));
@@ -365,12 +364,12 @@ fn is_writable<'a>(names: impl IntoIterator<Item = &'a OsString>) -> Result<(), 
 }
 
 impl Place {
-    /// The folder that it is in, or that it is.
+    /// The folder that contains it, or that it is.
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
     }
 
-    /// Its name in the folder, to write to it.
+    /// Its name in the folder, for writing.
     pub(super) fn to_write(&self) -> Result<&OsStr, String> {
         if is_writable(&self.names).is_err() {
             return Err(format!("{}: this tool does not access .git", self.path.display()));
@@ -378,12 +377,12 @@ impl Place {
         self.name.as_deref().ok_or_else(|| self.told(Errno::ISDIR))
     }
 
-    /// What went wrong there.
+    /// An error there, in words.
     pub(super) fn told(&self, errno: Errno) -> String {
         told(&self.path, errno)
     }
 
-    /// Opens the file to read it. Nothing but a plain file is opened: a pipe or a device may wait for ever.
+    /// Opens a plain file for reading: a pipe or a device may wait forever.
     pub(super) fn open_file(&self) -> Result<(OwnedFd, Stat), String> {
         let name = self.name.as_deref().ok_or_else(|| self.told(Errno::ISDIR))?;
         let kind = |stat: &Stat| FileType::from_raw_mode(stat.st_mode);
@@ -401,7 +400,7 @@ impl Place {
         Ok((file, stat))
     }
 
-    /// Opens the folder to list it.
+    /// Opens the folder for listing.
     pub(super) fn open_folder(&self) -> Result<OwnedFd, String> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = self.name.as_deref().unwrap_or(OsStr::new("."));

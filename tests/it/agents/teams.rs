@@ -45,7 +45,7 @@ fn script() -> Script {
 
 fn start(sandbox: &Sandbox, stub: &Stub) -> Copilot {
     let file = sandbox.home().join("lspool.toml");
-    // What a message says decides, so it must be in the recording.
+    // The text of a message decides, so the recording must contain it.
     let patient =
         "record_texts = true\n[server.copilot]\nmax_restarts = 60000\nbackoff = { initial = \"0s\" }\n";
     std::fs::write(&file, patient).expect("the home is ours");
@@ -61,7 +61,7 @@ fn asked(chat: &Chat, text: &str) -> usize {
     chat.history.iter().filter(of_user).count()
 }
 
-/// What each has been told in the end, it has been told once.
+/// Each agent gets each message once.
 fn expect_read_once(stub: &Stub) {
     let turns = stub.turns();
     for (name, texts) in [

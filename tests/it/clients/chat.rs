@@ -156,7 +156,7 @@ fn cancelled_turn_and_next_one_each_end_once() {
     assert!(session.shutdown().success());
 }
 
-/// A question that stands for itself while the chat goes on.
+/// A separate request during the chat.
 #[test]
 fn one_shot_conversation_runs_beside_chat() {
     let script = || Script::default().rule(Rule::on("[wait]").then(Round::text("Done.").gate("go")));
@@ -231,7 +231,7 @@ fn other_conversation_requests_pass_unchanged() {
     assert!(text.contains("compressionStarted") && text.contains("HISTORY="), "{text}");
 }
 
-/// The same in a conversation of another partition: what is asked about it goes to its process.
+/// The same in a conversation of another partition, whose process gets the requests about it.
 #[test]
 fn conversation_requests_go_to_its_partition() {
     let stage = Stage::new(Script::default(), true);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Stage, same};
 use crate::support::{copilot::Copilot, stub::Script};
 
-/// A session with two processes, none of which has anything to do any more.
+/// A session with two idle processes.
 fn session(stage: &Stage) -> Copilot {
     let session = stage.start();
     for more in [json!({}), json!({"lspool": {"tools": ["read_file"]}})] {
@@ -17,7 +17,7 @@ fn session(stage: &Stage) -> Copilot {
     session
 }
 
-/// How it ended: exit status, and that nothing is left.
+/// The end: the exit status, and that no process is left.
 #[track_caller]
 fn ended(stage: &Stage, session: &Copilot) -> Option<i32> {
     let status = session.wait_exit();
@@ -68,7 +68,7 @@ fn lspool_exits_after_exit_and_sigterm() {
     assert!([Some(0), Some(143)].contains(&code), "{code:?}");
 }
 
-/// Emacs: `exit`, the end of the stream and SIGHUP to the process group, which reaches whoever is in it.
+/// Emacs: `exit`, the end of the stream, and SIGHUP to the whole process group.
 #[test]
 fn lspool_exits_after_exit_end_of_file_and_sighup() {
     for everyone in [false, true] {

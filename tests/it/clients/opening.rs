@@ -1,4 +1,4 @@
-//! Habits 1 to 5: the command, what is said before the answer to `initialize`, its forms, configuration, framing.
+//! Habits 1 to 5: the command, messages before the answer to `initialize`, its forms, configuration, framing.
 
 use std::os::unix::fs::symlink;
 
@@ -52,7 +52,7 @@ fn lspool_finds_server_on_path() {
     let stage = Stage::new(Script::default(), true);
     let folder = stage.sandbox.home().join("bin");
     std::fs::create_dir_all(&folder).expect("the home is writable");
-    // As npm links it: to the script, of which the native server is a neighbor.
+    // npm links to the script, beside which the native server is.
     symlink(real::copilot_wrapper(), folder.join("copilot-language-server")).expect("a link");
     let mut command = lspool_alone(&stage);
     let path = std::env::var("PATH").unwrap_or_default();
@@ -126,7 +126,7 @@ fn unusual_initialize_requests_get_same_answers() {
     });
 }
 
-/// The server asks only those who say that they can be asked. Emacs writes `null` for no parameters.
+/// The server asks only clients with the capability. Emacs writes `null` for no parameters.
 #[test]
 fn pulled_configuration_may_be_null() {
     let came = same(Script::default, |stage| {

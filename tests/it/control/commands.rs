@@ -1,4 +1,4 @@
-//! The commands, with each lspool made of what a test says.
+//! The commands, with fake lspools.
 
 use std::{
     fs,
@@ -35,7 +35,7 @@ fn commands_report_that_no_lspool_runs() {
     ] {
         says(&sandbox, line, 3, "", said);
     }
-    // A socket that somebody left behind is nobody.
+    // A socket without a listener does not count.
     drop(UnixListener::bind(folder(&sandbox).join("4711-1.sock")).unwrap());
     says(&sandbox, &["status", "--watch"], 3, "", said);
     says(&sandbox, &["status", "--pid", "4711"], 3, "", "lspool: no lspool with pid 4711 is running\n");
@@ -50,7 +50,7 @@ fn commands_ignore_folder_open_to_others() {
     let output = run(&sandbox, &["status"]);
     assert_eq!(output.status.code(), Some(3));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("has mode 755, which should be 700, so nothing in there is asked"), "{told}");
+    assert!(told.contains("has mode 755, which should be 700; lspool ignores the sockets there"), "{told}");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     fs::rename(&folder, sandbox.runtime().join("elsewhere")).unwrap();
     symlink(sandbox.runtime().join("elsewhere"), &folder).unwrap();

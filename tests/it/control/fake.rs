@@ -1,4 +1,4 @@
-//! An lspool made of what a test says.
+//! A fake lspool that a test controls.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use super::{Sandbox, folder};
 
 pub(super) type Answer = Box<dyn Fn(&Value) -> Vec<Value> + Send>;
 
-/// Answers each request of a method with a list of messages; the first without an id gets that of the request.
+/// Answers each request of a method with a list of messages. The first one without an id gets that of the request.
 pub(super) struct Fake {
     pub(super) socket: PathBuf,
     asked: Arc<Mutex<Vec<Value>>>,

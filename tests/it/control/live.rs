@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Puppet, PuppetHost, Running, Sandbox, check_alive, end, run, says, start, wait_until};
 
-/// What the puppets' server is called.
+/// The name of the puppets' server.
 const NAME: &str = "lspool-puppet";
 
 fn status(sandbox: &Sandbox) -> Value {
@@ -244,7 +244,7 @@ fn config_change_applies_at_once_and_invalid_one_changes_nothing() {
     let text = run(&sandbox, &["status"]).stdout;
     assert!(String::from_utf8_lossy(&text).contains("    configuration: /"));
     check_alive(&editor, &server);
-    // As editors save: another file takes its place.
+    // Editors save by replacing the file.
     let new = file.with_extension("new");
     fs::write(&new, format!("[server.{NAME}.env]\nCHANGED = \"1\"\n")).expect("the home is writable");
     fs::rename(&new, &file).expect("it is the same folder");

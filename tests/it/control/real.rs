@@ -15,7 +15,7 @@ use crate::{
     support::stub::{Script, Stub},
 };
 
-/// What a person would type, and what is shown.
+/// A command line, and its output.
 struct Screens<'a> {
     sandbox: &'a Sandbox,
     /// The pages of the documentation, with the screens so far.
@@ -50,7 +50,7 @@ impl Screens<'_> {
         assert!(is_shown, "no page has a block that begins\n{head}");
     }
 
-    /// `UPDATE_EXPECT=1` puts into the documentation what it should say.
+    /// `UPDATE_EXPECT=1` updates the documentation.
     fn check(self) {
         for (file, page) in self.pages {
             expect_file![file].assert_eq(&page);
@@ -58,7 +58,7 @@ impl Screens<'_> {
     }
 }
 
-/// The text without what is different each time. What is changed keeps its column, and the columns their alignment.
+/// The text without varying parts. Replacements keep their column, and the columns their alignment.
 fn steady(text: &str, sandbox: &Sandbox) -> String {
     let workspace = sandbox.workspace().display().to_string();
     let text = text.replace(&workspace, "/home/me/project").replace("TestEditor 1.0", "Neovim 0.11.4");
@@ -127,7 +127,7 @@ fn documented_screens_match_actual_output() {
     let pid = before["pid"].as_u64().and_then(|it| u32::try_from(it).ok()).expect("it runs");
     session.mark().process(pid).expect("it is there").kill(Signal::KILL);
     wait_until("its death is noticed", || backends()[1]["pid"] != before["pid"]);
-    // Where it is needed again, it is there again.
+    // It starts again when it is needed.
     let turn = session.turn(&json!("reader"), "are you there?", json!({}));
     session.finish(&turn).expect_success();
     let mut screens = Screens::new(&sandbox, &["README.md", "docs/control.md"]);

@@ -105,7 +105,7 @@ fn lspool_works_without_socket_when_folder_is_not_private() {
     }
 }
 
-/// What `XDG_RUNTIME_DIR` says.
+/// The value of `XDG_RUNTIME_DIR`.
 type Runtime<'a> = &'a dyn Fn(&Sandbox) -> PathBuf;
 
 #[test]
@@ -144,7 +144,7 @@ fn socket_falls_back_to_temporary_folder() {
 }
 
 #[test]
-fn editor_is_served_whatever_arrives_at_socket() {
+fn editor_is_served_during_any_socket_traffic() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, socket) = start(&sandbox, &host);
     let connect = || {
@@ -170,7 +170,7 @@ fn editor_is_served_whatever_arrives_at_socket() {
     cut.write_all(b"Content-Len").unwrap();
     drop(cut);
     check_alive(&editor, &server);
-    // As many as there may be, and many more.
+    // The maximum number, and many more.
     let mut held: Vec<UnixStream> = Vec::new();
     for _ in 0..1000 {
         let stream = connect();

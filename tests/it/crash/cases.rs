@@ -1,5 +1,5 @@
-//! In every moment of a turn, in the primary and in a partition at once: what there is to see is what a conversation
-//! shows in which nothing happens.
+//! Crashes at every moment of a turn, in the primary and in a partition at once: the result looks like that of a
+//! conversation without a crash.
 
 use serde_json::{Value, json};
 
@@ -28,24 +28,24 @@ const ALL: &[&str] = &[
     "mini/*",
 ];
 
-/// The conversation in which nothing happens, that of the primary, and that of the partition.
+/// The conversation without a crash, that of the primary, and that of the partition.
 const NAMES: [&str; 3] = ["calm", "lead", "part"];
 
 const INVOKE: &str = "conversation/invokeClientTool";
 const CONFIRM: &str = "conversation/invokeClientToolConfirmation";
 
-/// What a test waits for, if it is a request of the server.
+/// The request of the server that a test waits for, if any.
 type Reached = Option<ServerRequest>;
 
 /// One moment of a turn.
 struct Case<'a> {
-    /// What the model says when it is asked `[NAME] go`.
+    /// The answers of the model to `[NAME] go`.
     rule: &'a dyn Fn(Rule, &str) -> Rule,
-    /// What the server asks of the editor is held back.
+    /// Whether the requests to the editor are held back.
     holds: &'a [&'a str],
     /// Waits for the moment.
     reach: &'a dyn Fn(&Scene, &Turn, &str) -> Reached,
-    /// What happens after it.
+    /// The event after it.
     go: &'a dyn Fn(&Scene, &Turn, &str, Reached),
 }
 
@@ -86,7 +86,7 @@ impl Case<'_> {
     }
 }
 
-/// Waits for the end of a turn, and asks what the model is shown in the next one. Names are left out.
+/// Waits for the end of a turn, and returns the request to the model in the next one, without names.
 fn see(scene: &Scene, turn: &Turn, name: &str) -> Seen {
     let session = &scene.session;
     let outcome = session.finish(turn);

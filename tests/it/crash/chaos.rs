@@ -41,8 +41,8 @@ fn conversations() -> [(&'static str, Value); 3] {
     ]
 }
 
-/// One call in a round: the second of two that the server had not announced yet is known to nobody when it dies, and
-/// whether it is asked for again is the model's affair.
+/// One call in a round: if a server dies with two calls, of which it has not reported the second, the second is
+/// unknown, and the model decides whether to repeat it.
 fn script() -> Script {
     let ticket = |key: &str| json!({"key": key});
     let shell = json!({"command": "make", "explanation": "make", "isBackground": false});
@@ -70,7 +70,7 @@ fn script() -> Script {
         )
 }
 
-/// What a turn of a conversation asks, counted from 1.
+/// The question of a turn, counted from 1.
 fn question(name: &str, n: usize) -> String {
     let kinds: &[&str] = match name {
         "lead" => &["<talk", "<tool", "<shell", "<read"],
@@ -80,7 +80,7 @@ fn question(name: &str, n: usize) -> String {
     format!("q {}-{name}-{n}>", kinds[n % kinds.len()])
 }
 
-/// How a conversation ended: what its turns showed, which tools were called, what the model is shown of it.
+/// The end of a conversation: its visible turns, the called tools, and the request to the model.
 #[derive(Debug, PartialEq)]
 struct Ended {
     texts: Vec<String>,
@@ -88,7 +88,8 @@ struct Ended {
     history: Vec<String>,
 }
 
-/// Plays all conversations, each as long as `goes_on` says so: it is told which one and how many turns it has had.
+/// Plays all conversations. `goes_on` gets the number of a conversation and of its turns, and decides whether it
+/// continues.
 fn play(scene: &Scene, goes_on: &(dyn Fn(usize, usize) -> bool + Sync)) -> Vec<Ended> {
     let session = &scene.session;
     std::thread::scope(|scope| {
@@ -127,7 +128,7 @@ fn ended(scene: &Scene, name: &str, texts: Vec<String>) -> Ended {
 
 /// Kills one process or all, again and again, at any time.
 fn kill(session: &Copilot, random: &mut Random, kills: u64) {
-    // A process that has never been ready is not brought back for ever.
+    // A process that has never been ready is not restarted without a limit.
     for (name, _) in conversations() {
         session.wait_notification("$/progress", |it| it["value"]["conversationId"] == name);
     }

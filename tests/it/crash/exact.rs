@@ -1,4 +1,4 @@
-//! `exact_restore`: what the next process tells the model is what the one before it had told it, byte for byte.
+//! `exact_restore`: the next process sends the model the same bytes as the one before it.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn messages(scene: &Scene) -> Vec<Vec<Value>> {
         .collect()
 }
 
-/// What is kept of a conversation.
+/// The record of a conversation.
 fn kept(scene: &Scene, conversation: &str) -> String {
     let entries = std::fs::read_dir(scene.sandbox.runtime()).expect("it is there").flatten();
     let file = |it: std::fs::DirEntry| {
@@ -70,7 +70,7 @@ fn exact_restore_repeats_every_message_verbatim() {
             .filter(|it| Value::from(it.clone()).to_string().contains(&format!("{name} go")))
             .collect();
         let continues = |it: &Value| it["role"] == "user" && it.to_string().contains(&CONTINUE[..40]);
-        // What is said before the question, the question, and what the first process had heard.
+        // The messages before the question, the question, and the messages that the first process got.
         let first = &all[0];
         for later in &all {
             for (n, (was, is)) in first.iter().zip(later).enumerate() {

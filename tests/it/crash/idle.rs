@@ -54,7 +54,7 @@ fn survives(more: &Value) {
             "user and now?"
         ]
     );
-    // What was written for the server is gone, and the next turn needs none of it.
+    // The server's files are gone, and the next turn needs none.
     let transcripts = || {
         let left = fs::read_dir(sandbox.runtime()).expect("it is there").flatten();
         let folders = left.filter(|it| it.path().is_dir() && it.file_name() != "lspool");

@@ -316,7 +316,7 @@ fn cancelled_turn_ends_at_once_after_crash() {
     assert!(session.shutdown().success());
 }
 
-/// The id of a conversation becomes a path in the server; where it cannot, the text is told.
+/// The server makes a path of the conversation's id. If that is impossible, the history goes as text.
 #[test]
 fn conversation_with_unsafe_file_name_survives_crash() {
     let ids: [Value; 3] = [json!("a b/../ü"), json!(7), json!("..")];

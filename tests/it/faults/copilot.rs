@@ -64,7 +64,7 @@ impl Pair {
         Pair { pair, primary }
     }
 
-    /// Asks for a conversation with these tools.
+    /// Creates a conversation with these tools.
     pub(super) fn create(&self, id: &str, tools: Option<&[&str]>) -> Pending {
         let mut params = json!({
             "conversationId": id, "workDoneToken": format!("token of {id}"), "chatMode": "Agent",
@@ -109,8 +109,8 @@ fn config(more: &str) -> String {
     format!("[server.copilot]\nkind = \"copilot\"\ncommand = {PUPPET:?}\n{more}")
 }
 
-/// What a Copilot server answers by itself. Turns are for the test to answer; `shutdown` is obeyed, and `exit` waits
-/// for the end of stdin.
+/// The answers of a Copilot server without the test: turns are for the test; it obeys `shutdown`, and after `exit`
+/// waits for the end of stdin.
 pub(super) fn play(server: &Puppet) {
     let builtin = ["read_file", "list_dir", "grep_search"];
     let builtin = builtin.map(|it| json!({"id": format!("copilot.{it}"), "name": it, "type": "shared"}));
@@ -194,7 +194,7 @@ fn tool_call_outside_set_is_refused_without_editor() {
         server.ask(n, CALL, call(tool, "c"));
         assert_refused(&server.expect_answer(n), tool);
     }
-    // Whatever conversation it claims to be in, and without any.
+    // With any conversation in the parameters, and without one.
     for (n, conversation) in [json!("unknown"), json!(7), Value::Null].into_iter().enumerate() {
         let mut params = call("run_in_terminal", "c");
         params["conversationId"] = conversation;
@@ -305,7 +305,7 @@ fn partition_crash_fails_only_its_own_turn() {
     assert_eq!(error.data["lspool"]["partition"], "partition \"read_file\" of copilot", "{error}");
     pair.editor.wait_notification("$/progress", |it| it["token"] == token && it["value"]["kind"] == "end");
     pair.editor.wait_notification("$/cancelRequest", |it| it["id"] == held.id);
-    // The late answer reaches nobody.
+    // The late answer has no receiver.
     pair.editor.answer(&held, Ok(said("late")));
     pair.end_turn(&b, &in_b);
     assert!(b.received().iter().all(|it| it.get("result").is_none() && it.get("error").is_none()));
@@ -395,7 +395,7 @@ fn cancelled_turn_withdraws_its_tool_call() {
     assert_eq!(server.expect_answer(0)["result"][0]["status"], "cancelled");
     pair.editor.wait_notification("$/cancelRequest", |it| it["id"] == held.id);
     pair.editor.answer(&held, Ok(said("late")));
-    // One that the model makes before it has noticed.
+    // A call that the model makes before it gets the change.
     server.ask(1, CALL, call("read_file", "c"));
     assert_eq!(server.expect_answer(1)["result"][0]["status"], "cancelled");
     pair.end_turn(&server, &turn);

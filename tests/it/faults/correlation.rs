@@ -8,7 +8,7 @@ use crate::support::{
     own,
 };
 
-/// Requests that a server makes are answered by nobody unless a test does.
+/// Requests of a server are answered only by a test.
 const ASKED: &str = "window/showMessageRequest";
 
 fn ids() -> Vec<Value> {
@@ -418,7 +418,7 @@ fn progress_cancel_reaches_server_under_its_token() {
         assert_eq!(cancelled["params"]["token"], token);
         server.notify("$/progress", json!({"token": token, "value": {"kind": "end"}}));
     }
-    // One that the server never announced.
+    // A token that the server has never created.
     server.notify("$/progress", json!({"token": "stray", "value": {"kind": "report"}}));
     pair.editor.wait_notification("$/progress", |it| it["token"] == "stray");
     pair.end(&server);

@@ -1,4 +1,4 @@
-//! How it all ends, and that nothing is left.
+//! The end of a session, after which no process is left.
 
 use std::{
     io::Write as _,
@@ -15,7 +15,7 @@ use crate::support::{own, processes::Mark};
 /// Nothing may be left after this; a bound of the product, not a measure.
 const GONE: Duration = Duration::from_secs(5);
 
-/// A server that ignores everything, with two helpers: one in its group, one that left it.
+/// A server that ignores everything, with two helpers: one in its group, and one outside.
 const FAMILY: &str = "sleep 999 & setsid sleep 999 & \"$PUPPET\"";
 
 fn code(status: ExitStatus) -> Option<i32> {
@@ -128,7 +128,7 @@ fn request_before_shutdown_is_still_answered() {
     assert_eq!(code(pair.editor.wait_exit()), Some(0));
 }
 
-/// What a script says that is not there to listen.
+/// The messages of a script that does not wait for answers.
 fn whole_session() -> Vec<u8> {
     let mut said = Vec::new();
     for message in [
@@ -199,7 +199,7 @@ fn editor_that_does_not_read_does_not_keep_lspool_running() {
         }
         assert_eq!(code(pair.editor.wait_exit()), Some(expected));
         pair.editor.mark().wait_gone(GONE);
-        // What was cut off in the middle is no fault.
+        // A message that was cut off is not a fault.
         pair.editor.set_reading(true);
         pair.editor.forgive_unanswered();
         pair.editor.wait_closed();

@@ -1,13 +1,13 @@
-//! Who waits for whom: nobody for long, nothing is lost, and memory stays bounded. See `docs/architecture.md`,
-//! backpressure.
+//! Back pressure: slow peers wait only for themselves, nothing is lost, and memory stays bounded. See
+//! `docs/architecture.md`.
 
 use serde_json::{Value, json};
 
 use super::{Pair, copilot, frame};
 use crate::support::editor::Pending;
 
-/// What an idle lspool takes, and the high-water mark of the editor's outbox, with room to spare, in KiB. Less than a
-/// test has it pass on.
+/// The memory of an idle lspool with the high-water mark of the editor's outbox, and room to spare, in KiB. Less than
+/// a test forwards.
 const BOUNDED: u64 = 28 * 1024;
 
 #[test]
@@ -19,7 +19,7 @@ fn slow_editor_blocks_nobody_and_gets_everything() {
     let asked: Vec<Pending> =
         (0..2000).map(|n| pair.editor.request("textDocument/hover", json!({"n": n}))).collect();
     pair.editor.notify("fake/last", json!({}));
-    // All of it is read and passed on, although nobody takes the 32 MiB of answers.
+    // lspool reads and forwards all of it, although nobody reads the 32 MiB of answers.
     server.expect("fake/last");
     assert_eq!(server.received_of("textDocument/hover").len(), 2000);
     assert!(pair.peak_kib() < BOUNDED, "{} KiB", pair.peak_kib());
@@ -170,7 +170,7 @@ fn memory_is_bounded_while_partition_does_not_read() {
     let item = json!({"uri": uri, "languageId": "x", "version": 0, "text": ""});
     pair.editor.notify("textDocument/didOpen", json!({"textDocument": item}));
     for n in 0..300 {
-        // Both are told, and both others speak; 30 MiB each.
+        // Both get messages, and both send; 30 MiB each.
         let change = json!({"textDocument": {"uri": uri, "version": n}, "contentChanges": [{"text": fill}]});
         pair.editor.notify("textDocument/didChange", change);
         pair.primary.notify("fake/said", json!({"by": "primary", "n": n, "fill": fill}));
@@ -188,7 +188,7 @@ fn memory_is_bounded_while_partition_does_not_read() {
         let numbers: Vec<_> = said.iter().filter(|it| it["by"] == by).map(|it| &it["n"]).collect();
         assert!(numbers.iter().zip(0..).all(|(it, n)| **it == n) && numbers.len() == 300, "{numbers:?}");
     }
-    // Of what may wait for one, which is 64 MiB, this is half; buffers are larger than what is in them.
+    // Half of the 64 MiB that may wait for one; buffers are larger than their content.
     assert!(pair.peak_kib() < 64 * 1024 + BOUNDED, "{} KiB", pair.peak_kib());
     stuck.set_reading(true);
     stuck.expect("textDocument/didSave");

@@ -197,7 +197,7 @@ fn unfilled_length_within_limit_uses_no_memory() {
     let (pair, server) = Pair::started();
     let before = pair.peak_kib();
     server.write("Content-Length: 268435456\r\n\r\n{\"jsonrpc\"");
-    // The editor's side goes on.
+    // The editor's side continues.
     for n in 0..20 {
         pair.editor.notify("fake/told", json!(n));
     }
@@ -296,7 +296,7 @@ fn eight_mebibytes_pass_both_ways_byte_for_byte() {
     assert!(asked["params"]["text"] == text.as_str(), "up");
     server.answer(&asked, json!(text));
     assert!(pair.editor.wait(&hover) == Ok(json!(text)), "down");
-    // What is read grows by doubling; nothing else is copied.
+    // The read buffer doubles as it grows; nothing else is copied.
     assert!(pair.peak_kib() < 48 * 1024, "{} KiB", pair.peak_kib());
     pair.end(&server);
 }

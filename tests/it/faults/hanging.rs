@@ -1,7 +1,7 @@
-//! Processes that do not come to be, as where a disk does not answer: nobody waits for them but who needs them.
+//! Hanging starts of processes, as with a disk that does not answer: only the requests that need the process wait.
 //!
-//! The executable is leased (`F_SETLEASE`): whoever opens it, to read it or to execute it, waits until the lease is given
-//! back, 45 s at most.
+//! The test leases the executable (`F_SETLEASE`): opening it, for reading or execution, waits until the lease is
+//! returned, 45 s at most.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use super::{PUPPET, Pair, copilot};
 
-/// Says when it holds the lease, and when somebody waits for it. Gives it back at the end of its input.
+/// Reports when it holds the lease, and when another process waits for it. Returns it at the end of its input.
 const HOLDER: &str = r#"
 import fcntl, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
@@ -63,14 +63,14 @@ impl Executable {
     }
 }
 
-/// Until this is dropped, whoever starts the executable waits.
+/// Starts of the executable wait until this is dropped.
 struct Held {
     holder: Child,
     said: BufReader<ChildStdout>,
 }
 
 impl Held {
-    /// Waits until somebody starts it.
+    /// Waits until another process starts the executable.
     fn wait_awaited(&mut self) {
         self.expect("awaited");
     }
@@ -91,7 +91,7 @@ impl Drop for Held {
 }
 
 #[test]
-fn hanging_start_blocks_nobody_else() {
+fn hanging_start_blocks_no_other_process() {
     let executable = Executable::new();
     let config = format!("[server.copilot]\nkind = \"copilot\"\ncommand = {:?}\n", executable.path());
     let pair = copilot::Pair::handshake(Pair::with(&config, &[]));

@@ -1,5 +1,5 @@
-//! What a server has started goes with it, at each restart: of one server there is one process, and one of each of
-//! its helpers.
+//! The children of a server end with it, at each restart: each server has one process, and one of each of its
+//! helpers.
 
 use std::{
     collections::BTreeSet,

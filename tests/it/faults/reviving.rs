@@ -1,4 +1,4 @@
-//! A server that dies and comes back: what its successor is told and asked, and what the editor shows of the dead one.
+//! A server that dies and comes back: the messages to its successor, and the editor's screen.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{PUPPET, Pair};
 use crate::support::puppet::Puppet;
 
-/// Longer than a successor is given to repeat what the one before it said.
+/// Longer than a successor may take to repeat registrations and diagnostics.
 const GRACE_S: f32 = 5.0;
 
 impl Pair {

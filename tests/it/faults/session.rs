@@ -1,4 +1,4 @@
-//! What the next process is told of a session: what the editor has said last, and nothing else.
+//! The session for the next process: exactly the editor's latest state.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ impl Pair {
         (pair, server)
     }
 
-    /// The next process, once it has answered `initialize` with this, and what it was asked that with.
+    /// The next process after its answer to `initialize`, with the parameters of that request.
     pub(super) fn followed_as(&self, server: &Puppet, result: &Value) -> (Puppet, Value) {
         kill(server);
         let next = self.host.accept();
@@ -87,7 +87,7 @@ fn successor_is_initialized_with_folders_as_they_are() {
 }
 
 #[test]
-fn folder_added_during_restart_is_told_once() {
+fn folder_added_during_restart_reaches_server_once() {
     let folder = |it: &str| json!({"uri": format!("file:///w/{it}"), "name": it});
     let (pair, server) = Pair::started_as("", &json!({"workspaceFolders": [folder("a")]}), &plain());
     kill(&server);
@@ -122,7 +122,7 @@ fn text_is_mirrored_in_offset_encoding() {
 }
 
 #[test]
-fn messages_of_other_protocols_are_repeated_and_restart_is_told() {
+fn restart_repeats_messages_of_other_protocols_and_notifies_editor() {
     let wish = json!({"capabilities": {"experimental": {"lspool": {"didRestart": true}}}});
     let config = "[server.lspool-puppet]\nrepeat = [\"my/setUp\"]\n";
     let (pair, server) = Pair::started_as(config, &wish, &plain());
@@ -160,7 +160,7 @@ fn commands_that_only_the_successor_has_are_registered() {
 }
 
 #[test]
-fn user_is_told_that_successor_has_other_capabilities() {
+fn user_sees_message_when_successor_has_other_capabilities() {
     let legend =
         |it: &str| json!({"capabilities": {"semanticTokensProvider": {"legend": {"tokenTypes": [it]}}}});
     let (pair, server) = Pair::started_as("", &json!({}), &legend("class"));
@@ -174,7 +174,7 @@ fn user_is_told_that_successor_has_other_capabilities() {
 }
 
 #[test]
-fn editor_is_asked_to_pull_again_whatever_way_methods_are_written() {
+fn editor_pulls_again_for_methods_in_any_spelling() {
     let refresh = json!({"refreshSupport": true});
     let can = json!({"inlayHint": refresh, "foldingRange": refresh, "inlineValue": refresh});
     let offered = json!({"capabilities": {"foldingRangeProvider": true, "inlineValueProvider": {}}});

@@ -68,7 +68,7 @@ fn refused_initialize_reaches_editor_unchanged() {
     assert_eq!(pair.editor.wait_exit().code(), Some(1));
 }
 
-/// What is wrong, with the words that tell it.
+/// An error, with its words.
 fn hopeless() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
     vec![
         ("", vec!["/no/such/server"], "/no/such/server"),

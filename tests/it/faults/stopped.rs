@@ -1,5 +1,4 @@
-//! Processes that stand still (SIGSTOP): nobody else does, what is owed is answered, and only a server is ever given
-//! up on.
+//! Stopped processes (SIGSTOP): all others continue, owed answers come, and lspool ends only a server.
 
 use std::{thread::sleep, time::Duration};
 
@@ -9,7 +8,7 @@ use serde_json::json;
 use super::{PUPPET, Pair};
 use crate::support::puppet::Puppet;
 
-/// What a server is given here to read something.
+/// How long a server may take to read here.
 const WRITE_STALL: Duration = Duration::from_millis(300);
 
 /// More than any pipe holds.
@@ -19,7 +18,7 @@ fn started() -> (Pair, Puppet) {
     patient(WRITE_STALL)
 }
 
-/// With this much patience for a server that reads nothing.
+/// With this `write_stall`.
 fn patient(write_stall: Duration) -> (Pair, Puppet) {
     let stall = write_stall.as_millis();
     let server =
@@ -29,7 +28,7 @@ fn patient(write_stall: Duration) -> (Pair, Puppet) {
     (pair, puppet)
 }
 
-/// Waits until nobody takes what it says any more.
+/// Waits until its output is not read.
 fn wait_until_held_back(puppet: &Puppet) {
     let written = || {
         let io = std::fs::read_to_string(format!("/proc/{}/io", puppet.pid)).expect("it lives");
@@ -52,7 +51,7 @@ fn signal(puppet: &Puppet, signal: Signal) {
     kill_process(pid, signal).expect("it lives");
 }
 
-/// Its successor serves, and is asked what the other one has not answered.
+/// Its successor serves, and gets the unanswered requests.
 #[track_caller]
 fn goes_on(pair: Pair) {
     let next = pair.host.accept();
@@ -72,7 +71,7 @@ fn halted_server_is_restarted_and_its_requests_answered() {
     pair.editor.notify("fake/told", json!("f".repeat(MUCH)));
     let behind = pair.editor.request("textDocument/hover", json!({"n": 2}));
     let error = pair.editor.wait(&command).unwrap_err();
-    assert!(error.to_string().contains("it takes no bytes"), "{error}");
+    assert!(error.to_string().contains("it reads nothing"), "{error}");
     assert_eq!(error.data["lspool"]["cause"], "transport");
     server.wait_gone();
     let next = pair.host.accept();
@@ -124,7 +123,7 @@ fn halted_server_is_not_blamed_while_editor_is_halted() {
     sleep(WRITE_STALL * 4);
     assert!(server.is_alive(), "its clock stands still");
     assert!(pair.host.try_accept().is_none());
-    // The editor wakes up: the server has no excuse any more.
+    // The editor continues: the server must answer again.
     pair.editor.set_reading(true);
     server.wait_gone();
     let next = pair.host.accept();

@@ -1,4 +1,4 @@
-//! `lspool orchestrate`, with the real Copilot server and lspool's own tools.
+//! `lspool orchestrate`, with the real Copilot server and builtin tools.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use super::{
     says, script, task,
 };
 
-/// A fresh folder, and whoever works in it.
+/// A new folder with its environment.
 struct Fresh {
     stub: Stub,
     sandbox: Sandbox,
@@ -45,7 +45,7 @@ impl Fresh {
     }
 }
 
-/// What a command has said, and how it ended.
+/// The output of a command, and its exit status.
 #[derive(Debug)]
 struct Ran {
     status: Option<i32>,
@@ -145,7 +145,7 @@ fn unconfirmed_command_does_not_run_real() {
     assert!(!fresh.sandbox.workspace().join("said").exists(), "{ran:#?}");
     assert!(ran.err.contains("sh greet.sh > said; cat said"), "{ran:#?}");
     assert!(ran.err.contains("was not allowed: nobody can be asked here"), "{ran:#?}");
-    // Whoever is refused a tool goes on without it.
+    // A worker whose tool was refused continues without it.
     assert_eq!(ran.status, Some(0), "{ran:#?}");
 }
 

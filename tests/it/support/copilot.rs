@@ -117,7 +117,7 @@ pub struct Turn {
     pub token: Value,
 }
 
-/// What the progress of a token told.
+/// The progress under a token.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// The conversation of the first `begin`.
@@ -143,7 +143,7 @@ pub struct Progress {
 pub struct Outcome {
     /// The answer to its request.
     pub answer: Answer,
-    /// What its progress told.
+    /// Its progress.
     pub progress: Progress,
 }
 
@@ -216,7 +216,7 @@ impl Copilot {
         &self.options
     }
 
-    /// Waits for the sign-in of the environment, or of whatever was told.
+    /// Waits for the sign-in by the environment or a message.
     #[track_caller]
     pub fn check_signed_in(&self) {
         let status = self.ok("checkStatus", json!({}));
@@ -243,7 +243,7 @@ impl Copilot {
         lock(&self.tools).calls.clone()
     }
 
-    /// Client tools are not answered any more: take them with `expect_request("conversation/invokeClientTool")`.
+    /// Stops answering client tools: take them with `expect_request("conversation/invokeClientTool")`.
     pub fn hold_tools(&self) {
         self.hold_requests("conversation/invokeClientTool");
     }
@@ -296,7 +296,7 @@ impl Copilot {
         Outcome { answer, progress: self.progress(&turn.token) }
     }
 
-    /// What the progress of a token told so far.
+    /// The progress under a token so far.
     pub fn progress(&self, token: &Value) -> Progress {
         let values = self.notifications("$/progress").into_iter();
         Progress::of(
@@ -319,7 +319,7 @@ impl Copilot {
         })
     }
 
-    /// Ends the editor's part by hand, e.g. to look at what is left.
+    /// Ends the editor's part by hand, for example to check for remains.
     pub fn editor(&self) -> &TestEditor {
         &self.editor
     }
@@ -336,7 +336,7 @@ pub fn tool(name: &str) -> Value {
     })
 }
 
-/// What a client tool answers when it went well or not.
+/// The answer of a client tool, for a success or a failure.
 pub fn tool_answer(result: Result<String, String>) -> Value {
     let (status, text) = match result {
         Ok(text) => ("success", text),

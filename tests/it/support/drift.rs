@@ -1,10 +1,10 @@
-//! What a server does in a session, as far as it is the same each time, and how it differs from what another one does.
+//! The stable part of a server's behavior in a session, and its differences from that of another server.
 //!
-//! - **By request.** What belongs to a request of the client (its progress, what the server asks meanwhile, its answer)
-//!   is compared in its order. Everything else is compared by its members, wherever it stood.
-//! - **Orders of the rest** are compared over all sessions: one that all recorded sessions have, and none of the others,
-//!   has changed. What changes from run to run is no order.
-//! - Ids, tokens, places, times, versions and counts of tokens are not compared, nor where a text was cut in pieces.
+//! - **By request.** The messages that belong to a request of the client (progress, questions of the server, the
+//!   answer) are compared in their order. All others are compared by their members, at any place.
+//! - **Orders of the others** are compared over all sessions: an order that all recorded sessions have, and none of
+//!   the new ones, has changed. An order that changes from run to run does not count.
+//! - Ids, tokens, places, times, versions, token counts, and the pieces of a text are not compared.
 
 mod check;
 mod normal;
@@ -23,7 +23,7 @@ use serde_json::Value;
 pub use check::Check;
 use normal::{Fields, Item};
 
-/// What a server did in a session.
+/// The behavior of a server in a session.
 #[derive(Debug, Default)]
 pub struct Behavior {
     /// By process.
@@ -32,28 +32,28 @@ pub struct Behavior {
 
 #[derive(Debug, Default)]
 struct Process {
-    /// What it did because of each request, in the order of the requests.
+    /// The messages that belong to each request, in the order of the requests.
     strands: Vec<Strand>,
-    /// What else it said.
+    /// The other messages.
     aside: BTreeMap<String, Fields>,
-    /// The same, and the answer to `initialize`, in the order in which it was first said.
+    /// The same, and the answer to `initialize`, in the order of their first appearance.
     order: Vec<String>,
 }
 
-/// What a request leads to.
+/// The consequences of a request.
 #[derive(Debug)]
 struct Strand {
     /// The method, and which of its requests it is.
     key: (String, usize),
-    /// As people know it.
+    /// Its name for people.
     title: String,
     items: Vec<Item>,
 }
 
-/// Something that is not as it was.
+/// A difference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Drift {
-    /// Of which request or notification.
+    /// The request or notification.
     of: String,
     /// In which part of it, and what kind of difference.
     part: String,
@@ -62,7 +62,7 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Whether it is the same difference, though what is there now may be another.
+    /// Whether it is the same difference, with any new value.
     pub fn is_like(&self, other: &Drift) -> bool {
         (&self.of, &self.part) == (&other.of, &other.part)
     }
@@ -84,7 +84,7 @@ impl fmt::Display for Drift {
 }
 
 impl Behavior {
-    /// What is in a fixture.
+    /// The content of a fixture.
     pub fn of(text: &str) -> Result<Behavior, String> {
         let mut source = Source::new(text.as_bytes());
         let mut all: BTreeMap<String, Listener> = BTreeMap::new();
@@ -106,7 +106,7 @@ impl Behavior {
         Ok(Behavior { processes: processes.collect() })
     }
 
-    /// What another server does otherwise. Orders beyond one request are not looked at.
+    /// The differences of another server, without orders beyond one request.
     pub fn drift(&self, other: &Behavior) -> Vec<Drift> {
         let mut all = Vec::new();
         let names: BTreeSet<&String> = self.processes.keys().chain(other.processes.keys()).collect();
@@ -126,7 +126,7 @@ impl Behavior {
     }
 }
 
-/// What has another order now: all recorded sessions had one, and all of these the other.
+/// The changed orders: all recorded sessions have one, and all of these the other.
 pub fn orders(recorded: &[Behavior], now: &[Behavior]) -> Vec<Drift> {
     let (was, is) = (precedences(recorded), precedences(now));
     let never = |all: &BTreeMap<(&str, &str), usize>, pair| !all.contains_key(&pair);
@@ -246,7 +246,7 @@ fn common(was: &[Item], is: &[Item]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Sorts what a server says by what it belongs to.
+/// Sorts a server's messages by the request that they belong to.
 #[derive(Default)]
 struct Listener {
     process: Process,

@@ -1,8 +1,8 @@
 //! An editor for tests: starts a language server, talks to it over stdio and remembers every byte.
 //!
-//! It does not know which server it drives. It fails the test, when dropped at the latest, if the server breaks
-//! the base protocol: bytes between frames, an answer to nobody's request or a second one, a request that nobody
-//! answered (see [`TestEditor::forgive_unanswered`]).
+//! It does not know its server. It fails the test, at the latest when dropped, if the server breaks the base
+//! protocol: bytes between frames, an answer without a request or a second one, a request without an answer (see
+//! [`TestEditor::forgive_unanswered`]).
 
 pub mod frames;
 
@@ -63,9 +63,9 @@ pub struct ServerRequest {
 pub struct RpcError {
     /// JSON-RPC code.
     pub code: i64,
-    /// What people read.
+    /// The text for people.
     pub message: String,
-    /// What programs read.
+    /// The values for programs.
     pub data: Value,
 }
 
@@ -90,10 +90,10 @@ impl fmt::Display for RpcError {
     }
 }
 
-/// What came of a request.
+/// The result of a request.
 pub type Answer = Result<Value, RpcError>;
 
-/// Who sent a message.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// The editor.
@@ -107,7 +107,7 @@ pub enum Sent {
 pub struct Entry {
     /// Since the editor started.
     pub at: Duration,
-    /// Who sent it.
+    /// The sender.
     pub sent: Sent,
     /// The whole frame, header and all.
     pub raw: Arc<[u8]>,
@@ -146,7 +146,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// What the transcript held at some moment, to look only at what comes after it.
+/// The transcript at some moment, to look only at later messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(usize);
 
@@ -182,7 +182,7 @@ struct State {
     /// Methods of requests that a test takes by hand.
     held: HashSet<String>,
     refuses_others: bool,
-    /// Requests of the server that nobody has looked at yet, oldest first.
+    /// Requests of the server that no test has looked at yet, oldest first.
     unclaimed: VecDeque<ServerRequest>,
     /// Ids of the server's requests that are not answered yet.
     open: Vec<(Value, String)>,
@@ -200,7 +200,7 @@ struct Asked {
 }
 
 impl TestEditor {
-    /// Starts a language server in a process group of its own.
+    /// Starts a language server in its own process group.
     pub fn spawn(mut command: Command) -> TestEditor {
         use std::os::unix::process::CommandExt;
         let mark = Mark::of(&mut command);
@@ -250,12 +250,12 @@ impl TestEditor {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// What all processes that come of this server have in common.
+    /// The common mark of all processes of this server.
     pub fn mark(&self) -> &Mark {
         &self.mark
     }
 
-    // ---- what the editor says
+    // ---- messages of the editor
 
     /// Makes a request with the next number as its id.
     pub fn request(&self, method: &str, params: Value) -> Pending {
@@ -331,7 +331,7 @@ impl TestEditor {
         self.shared.queue(bytes);
     }
 
-    // ---- what the editor hears
+    // ---- messages to the editor
 
     /// Waits for the answer to a request. May be asked again.
     #[track_caller]
@@ -363,13 +363,13 @@ impl TestEditor {
         }
     }
 
-    /// Answers that nobody knows the method to each request that has no handler and is not held.
+    /// Answers each request without a handler with an error for an unknown method, unless it is held.
     pub fn refuse_others(&self) {
         self.shared.state().refuses_others = true;
     }
 
-    /// Answers all requests of a method, those that wait to be taken over too. The handler runs on the
-    /// reading thread: it must not wait.
+    /// Answers all requests of a method, also the waiting ones. The handler runs on the reading thread: it must not
+    /// wait.
     pub fn on_request(&self, method: &str, handler: impl FnMut(&Value) -> Answer + Send + 'static) {
         let handler: Handler = Arc::new(Mutex::new(handler));
         let mut state = self.shared.state();
@@ -405,7 +405,7 @@ impl TestEditor {
         })
     }
 
-    /// Waits for a notification, also one that has come already, and returns its parameters.
+    /// Waits for a notification, also an earlier one, and returns its parameters.
     #[track_caller]
     pub fn wait_notification(&self, method: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         self.wait_notification_after(Moment(0), method, wanted)
@@ -439,24 +439,24 @@ impl TestEditor {
         self.shared.state().transcript.clone()
     }
 
-    /// Who knows what was said even when the editor is gone, as it is when a wait was in vain.
+    /// The transcript outlives the editor, for the message of a failed wait.
     pub fn witness(&self) -> Witness {
         Witness(Arc::clone(&self.shared))
     }
 
-    /// Waits until the transcript is as wanted; returns what was made of it.
+    /// Waits until the transcript is as wanted; returns the result.
     #[track_caller]
     pub fn wait_transcript<T>(&self, what: &str, found: impl Fn(&[Entry]) -> Option<T>) -> T {
         self.wait_until(what, |state| found(&state.transcript))
     }
 
-    /// Stops to read the server's stdout, or goes on. Up to 64 KiB may still be read.
+    /// Stops reading the server's stdout, or continues. Up to 64 KiB may still be read.
     pub fn set_reading(&self, reading: bool) {
         self.shared.state().reading = reading;
         self.shared.changed.notify_all();
     }
 
-    /// What the server wrote to stderr so far.
+    /// The server's stderr so far.
     pub fn stderr(&self) -> String {
         self.shared.state().stderr.clone()
     }
@@ -482,7 +482,7 @@ impl TestEditor {
         self.wait_until("the end of stdout", |state| state.closed.then_some(()));
     }
 
-    // ---- how it ends
+    // ---- the end
 
     /// Sends a signal to the server alone.
     pub fn kill(&self, signal: Signal) {
@@ -528,7 +528,7 @@ impl TestEditor {
         self.shared.state().forgive_unanswered = true;
     }
 
-    /// What the server did wrong so far; taken, so that dropping the editor does not fail for it.
+    /// The server's faults so far; taken, so that dropping the editor does not fail for them.
     pub fn take_problems(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.state().problems)
     }
@@ -541,7 +541,7 @@ impl TestEditor {
             if let Some(found) = found(&mut state) {
                 return found;
             }
-            // What is still in the pipe has been read when `closed` is set: nothing can come any more.
+            // The pipe is read to its end when `closed` is set: nothing can follow.
             if state.closed || start.elapsed() > PATIENCE {
                 state.give_up(what);
             }
@@ -577,7 +577,7 @@ impl Drop for TestEditor {
     }
 }
 
-/// Nothing is read any more, be it for the end of the stream or for a handler's panic.
+/// Reading has ended, at the end of the stream or by a handler's panic.
 struct Closed<'a>(&'a Shared);
 
 impl Drop for Closed<'_> {
@@ -597,7 +597,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails only when stdin is closed already; then nobody can read it.
+    /// Fails only when stdin is closed; then nobody can read it.
     fn queue(&self, bytes: Vec<u8>) {
         drop(self.to_server.send(ToServer::Bytes(bytes)));
     }
@@ -760,7 +760,7 @@ impl State {
         panic!("waited for {what}, but {why}")
     }
 
-    /// What helps to understand a failure.
+    /// Details for a failure.
     fn last_words(&self) -> String {
         let skip = self.transcript.len().saturating_sub(60);
         let said: Vec<String> = self.transcript[skip..].iter().map(Entry::to_string).collect();

@@ -1,8 +1,8 @@
-//! What the tests and the examples share: a stand-in for the Copilot services, an editor
-//! to drive a language server with, and the real servers in a sandbox.
+//! Tools for tests and examples: a stand-in for the Copilot services, an editor that drives a language server, and
+//! the real servers in a sandbox.
 //!
-//! Nothing here but `tape`, `sessions` and `drift` knows lspool: every tool takes a command line, so one script can run
-//! against a bare server and against the same server behind lspool.
+//! Only `tape`, `sessions` and `drift` know lspool: every tool takes a command line, so one script can run against a
+//! bare server and against the same server behind lspool.
 
 #![allow(
     dead_code,

@@ -1,4 +1,4 @@
-//! Makes equal what differs from run to run: names that are invented anew each time.
+//! Replaces values that differ from run to run: names that are invented each time.
 
 /// The UUIDs of a run, numbered in the order in which they come.
 #[derive(Default)]

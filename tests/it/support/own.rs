@@ -1,19 +1,19 @@
-//! What lspool adds to what a server says.
+//! The additions of lspool to a server's messages.
 
 use serde_json::{Value, json};
 
 /// In front of a server that is no Copilot server, `lspool.SERVER.PID.` stands before each.
 const COMMANDS: [&str; 4] = ["orchestrate", "reload", "restart", "status"];
 
-/// What an editor hears of a puppet that says of itself nothing but `{"capabilities": {}}`, through this lspool.
+/// The messages to an editor from a puppet that reports only `{"capabilities": {}}`, through this lspool.
 pub fn bare(pid: u32) -> Value {
     let commands: Vec<String> =
         COMMANDS[1..].iter().map(|it| format!("lspool.lspool-puppet.{pid}.{it}")).collect();
     json!({"capabilities": {"executeCommandProvider": {"commands": commands}}})
 }
 
-/// The text of an answer to `initialize` of a server that is no Copilot server, without lspool's own commands: just
-/// these must be there, all under the name of the server.
+/// The text of an answer to `initialize` of a generic server, without lspool's commands: exactly these must be there,
+/// all with the name of the server.
 pub fn without_commands(answer: &str) -> String {
     let is_own = |it: &&str| it.starts_with("lspool.");
     let names: Vec<&str> = answer.split('"').filter(is_own).collect();
@@ -23,7 +23,7 @@ pub fn without_commands(answer: &str) -> String {
     stripped(answer)
 }
 
-/// Any text without lspool's own commands, which come after those of the server.
+/// Any text without lspool's commands, which follow those of the server.
 pub fn stripped(text: &str) -> String {
     let mut rest = text.to_owned();
     while let Some((from, to)) = own(&rest) {
@@ -34,7 +34,7 @@ pub fn stripped(text: &str) -> String {
     rest
 }
 
-/// Where the first of them stands, with its quotes.
+/// The place of the first of them, with its quotes.
 fn own(text: &str) -> Option<(usize, usize)> {
     text.match_indices(r#""lspool."#).find_map(|(from, _)| {
         let inner = from + 1..from + 1 + text[from + 1..].find('"')?;

@@ -88,7 +88,7 @@ impl Mark {
         }
     }
 
-    /// Ends all processes that carry it, also those that are being started meanwhile.
+    /// Ends all processes with the mark, also those that start meanwhile.
     pub fn kill_all(&self) {
         for _ in 0..20 {
             let left = self.processes();

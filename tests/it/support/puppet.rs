@@ -1,8 +1,8 @@
-//! Language servers on strings: processes that say and do what a test tells them.
+//! Puppet servers: processes that a test controls.
 //!
 //! The process itself is `tests/puppet.rs`. A [`PuppetHost`] gives the command that starts one, and a [`Puppet`] for
-//! each that has been started. A puppet does nothing of its own: it answers nothing, and does not even end with its
-//! stdin. What it hears is read strictly; what it says may be any bytes at all.
+//! each started one. A puppet does nothing by itself: it answers nothing, and does not even end with its stdin. Its
+//! input is read strictly; its output may be any bytes.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -29,14 +29,14 @@ use super::editor::{
 /// The variable that names the socket.
 const VARIABLE: &str = "LSPOOL_PUPPET";
 
-/// Where puppets report.
+/// The address for puppets.
 pub struct PuppetHost {
     folder: TempDir,
     listener: UnixListener,
 }
 
 impl PuppetHost {
-    /// A host to whom nobody has come yet.
+    /// A host without puppets.
     pub fn new() -> PuppetHost {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let listener = UnixListener::bind(folder.path().join("socket")).expect("the folder is writable");
@@ -44,7 +44,7 @@ impl PuppetHost {
         PuppetHost { folder, listener }
     }
 
-    /// Makes the puppets that come of this command report here.
+    /// Makes the puppets of this command connect here.
     pub fn tie(&self, command: &mut Command) {
         command.env(VARIABLE, self.socket());
     }
@@ -108,7 +108,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     received: Vec<Value>,
-    /// What no handler and nobody has taken, oldest first.
+    /// The messages that no handler and no test has taken, oldest first.
     unclaimed: VecDeque<Value>,
     handlers: BTreeMap<String, Handler>,
     stray: Option<String>,
@@ -135,9 +135,9 @@ impl Puppet {
         Puppet { shared, orders, pid, args }
     }
 
-    // ---- what it hears
+    // ---- its input
 
-    /// Waits for a request or notification of this method that nobody has taken, and takes it.
+    /// Waits for an untaken request or notification of this method, and takes it.
     #[track_caller]
     pub fn expect(&self, method: &str) -> Value {
         self.expect_where(method, |_| true)
@@ -169,7 +169,7 @@ impl Puppet {
         self.state().received.clone()
     }
 
-    /// What it has heard of one method.
+    /// The messages of one method that it has got.
     pub fn received_of(&self, method: &str) -> Vec<Value> {
         self.received().into_iter().filter(|it| it["method"] == method).collect()
     }
@@ -202,13 +202,13 @@ impl Puppet {
         }
     }
 
-    /// Stops to read its stdin, or goes on. Some hundred KiB may still be read.
+    /// Stops reading its stdin, or continues. Some hundred KiB may still be read.
     pub fn set_reading(&self, reading: bool) {
         self.state().held = !reading;
         self.shared.changed.notify_all();
     }
 
-    // ---- what it says
+    // ---- its output
 
     /// Says a message.
     pub fn say(&self, message: &Value) {
@@ -326,7 +326,7 @@ fn carry_out(mut stream: UnixStream, queue: &Receiver<Order>) {
             return;
         }
     }
-    // Nobody gives orders any more: it ends, and with it what it hears.
+    // The test has ended: the puppet ends, and so does its input.
     stream.shutdown(Shutdown::Both).ok();
 }
 

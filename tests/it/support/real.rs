@@ -71,7 +71,7 @@ impl Sandbox {
         for folder in [sandbox.home(), sandbox.workspace(), sandbox.runtime(), sandbox.temporary()] {
             std::fs::create_dir(folder).expect("the temporary folder is writable");
         }
-        // As it is on a real system; else it is not used.
+        // As on a real system; otherwise it would not be used.
         let private = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(sandbox.runtime(), private).expect("the folder is ours");
         sandbox

@@ -1,7 +1,7 @@
-//! The sessions of which fixtures are made: what an editor says to the real server, and what the models of the stub
-//! answer.
+//! The sessions behind the fixtures: the messages of an editor to the real server, and the answers of the stub's
+//! models.
 //!
-//! Owns what is said and how it is written down. What of it should always be the same is said in `drift`.
+//! Owns the messages and their recording. `drift` decides which parts must stay the same.
 
 mod scripts;
 
@@ -44,7 +44,7 @@ impl Session {
         SESSIONS.iter().find(|it| it.name == name)
     }
 
-    /// Where its fixture is.
+    /// The place of its fixture.
     pub fn fixture(&self) -> PathBuf {
         let folder = if self.is_of_lspool { "tests/fixtures" } else { "tests/fixtures/transcripts" };
         Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(self.name).with_extension("jsonl")
@@ -63,7 +63,7 @@ impl Session {
     }
 }
 
-/// What a session is held with.
+/// The parties of a session.
 pub struct Servers {
     /// The command of the server.
     pub copilot: Vec<OsString>,
@@ -80,22 +80,22 @@ impl Servers {
 
 /// A session that was held.
 pub struct Played {
-    /// What a fixture of it would be.
+    /// The fixture that it would give.
     pub text: String,
     /// Why it did not come to its end.
     pub problem: Option<String>,
 }
 
-/// So long is waited for what a server may not say any more.
+/// How long to wait for messages that may not come.
 const A_WHILE: Duration = Duration::from_secs(10);
 
-/// What a server may say although nobody asked, at the end.
+/// Messages that a server may send unasked at the end.
 const AFTERTHOUGHTS: Duration = Duration::from_millis(300);
 
-/// Of these there is one more or less each time, and they say nothing to programs.
+/// Their number varies, and they mean nothing to programs.
 const LOGS: [&str; 2] = ["window/logMessage", "copilot/mcpRuntimeLogs"];
 
-/// Where a session takes place.
+/// The folder of a session.
 struct Ground<'a> {
     servers: &'a Servers,
     stub: RefCell<Option<Rc<Stub>>>,
@@ -126,7 +126,7 @@ impl Ground<'_> {
     /// lspool in front of it.
     fn lspool(&self, stub: &Stub) -> Command {
         let mut command = self.sandbox.signed_in_command(&self.servers.lspool, stub);
-        // The server's name says what it is; a fake in front of the real one may be called anything.
+        // The server reports its kind; a fake in front of the real one may have any name.
         let config = self.sandbox.home().join("lspool.toml");
         let name = Path::new(&self.servers.copilot[0]).file_name().unwrap_or_default().to_string_lossy();
         std::fs::write(&config, format!("[server.\"{name}\"]\nkind = \"copilot\"\n"))
@@ -141,12 +141,12 @@ impl Ground<'_> {
         self.sandbox.home().join("recording.jsonl")
     }
 
-    /// A session with a process of this name. `""`: there is no other.
+    /// A session with a process of this name. `""`: the only one.
     fn start(&self, process: &'static str, command: Command, options: Options) -> Copilot {
         self.introduced(process, Copilot::start_silent(command, options))
     }
 
-    /// The same with a session that has said nothing.
+    /// The same with a session before its first message.
     fn introduced(&self, process: &'static str, session: Copilot) -> Copilot {
         session.refuse_others();
         self.said.borrow_mut().push((process, session.witness()));
@@ -160,7 +160,7 @@ impl Ground<'_> {
         ready(self.start(process, self.server(stub), options))
     }
 
-    /// What was said, as a fixture has it.
+    /// The messages, in the form of a fixture.
     fn written(&self, is_of_lspool: bool) -> String {
         let text = match is_of_lspool {
             true => std::fs::read_to_string(self.recording()).unwrap_or_default(),
@@ -206,14 +206,14 @@ fn hear(session: &Copilot, method: &str) {
     }
 }
 
-/// The end of a session without a word.
+/// The end of a session without a message.
 fn leave(session: &Copilot) {
     session.forgive_unanswered();
     let problems = session.take_problems();
     assert!(problems.is_empty(), "{}", problems.join("; "));
 }
 
-/// A session that is told the settings, and is signed in.
+/// A session with settings and a sign-in.
 fn ready(session: Copilot) -> Copilot {
     session.notify("workspace/didChangeConfiguration", json!({"settings": session.options().settings}));
     hear(&session, "featureFlagsNotification");

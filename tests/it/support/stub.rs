@@ -1,9 +1,9 @@
 //! A loopback stand-in for the HTTP services of GitHub and Copilot.
 //!
-//! It lets the real `copilot-language-server` sign in, hold scripted agent conversations with tool
-//! calls and complete code, without a network. [`Script`] says what it answers, [`Stub::log`] what it
-//! was asked. As an HTTP proxy it also answers for GitHub's own hosts: in the clear always, over TLS
-//! only if started by [`Stub::start_with_tls`]; other tunnels are refused. It never opens a connection.
+//! It lets the real `copilot-language-server` sign in, hold scripted agent conversations with tool calls, and
+//! complete code, without a network. [`Script`] has its answers, [`Stub::log`] the requests. As an HTTP proxy it also
+//! answers for GitHub's hosts: always in the clear, over TLS only if started by [`Stub::start_with_tls`]; it refuses
+//! other tunnels. It never opens a connection.
 
 mod chat;
 mod http;
@@ -49,7 +49,7 @@ pub struct LogEntry {
     pub authorization: Option<String>,
     /// The body as sent.
     pub body: Arc<[u8]>,
-    /// What a model request holds.
+    /// The content of a model request.
     pub chat: Option<Chat>,
     /// How far it has got.
     pub outcome: Outcome,
@@ -204,7 +204,7 @@ impl Shared {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// A thread that panicked here has failed its test already; the others go on.
+    /// A thread that panicked here has failed its test; the others continue.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Records each lspool that a test starts. What was recorded must do the same once more, and hold no secrets.
+//! Records each lspool that a test starts. The recording must replay without a difference, and contain no secrets.
 //!
 //! `LSPOOL_TAPES=FOLDER` keeps the recordings.
 
@@ -11,7 +11,7 @@ use std::{
 use lspool::{recording::replay::first_difference, shell::record::VARIABLE};
 use tempfile::TempDir;
 
-/// A recording; there is none if the server is no lspool.
+/// A recording; `None` if the server is not lspool.
 pub struct Tape {
     folder: TempDir,
     /// It is lspool that is started, and not what starts it, or something else.

@@ -37,7 +37,7 @@ const MAKERS: [(&str, &[&str]); 19] = [
     ("Exit", &["mux"]),
 ];
 
-/// Methods that ask the file system or the clock, whatever is imported.
+/// Methods that ask the file system or the clock, with any import.
 const WORLDLY: [&str; 9] = [
     "canonicalize",
     "elapsed",
@@ -55,7 +55,7 @@ fn core() -> Modules {
     Modules::read(&|path| is_read(path).then(|| read(path)))
 }
 
-/// Whether a path is this one, or in it, or all that is in what it is in.
+/// Whether a path is this one, or in it, or a glob that contains it.
 fn is_in(path: &str, root: &str) -> bool {
     let is_below = |path: &str, root: &str| {
         path.strip_prefix(root).is_some_and(|it| it.is_empty() || it.starts_with("::"))
@@ -167,7 +167,7 @@ fn only_wire_holds_effects() {
     let named = users(&core.named(), "crate::core", &in_core(&["event::Effects"]));
     let by = named.iter().filter_map(|it| it.split(' ').next());
     assert_eq!(by.collect::<Vec<_>>(), ["crate::core", "crate::core::mux::wire"]);
-    // What is for internal conversations is taken out again.
+    // Messages for internal conversations are taken out again.
     let readers: BTreeSet<_> =
         core.calls().filter(|(_, it)| ["effects", "take_effects"].contains(it)).collect();
     let intended = [

@@ -23,7 +23,7 @@ pub(super) struct Modules(BTreeMap<String, Module>);
 #[derive(Debug, Default)]
 struct Module {
     children: BTreeSet<String>,
-    /// What it imports, under the name that this has here.
+    /// The imported path, under its name here.
     imports: BTreeMap<String, Vec<String>>,
     /// Every path as written, and whether it is a pattern.
     written: Vec<(Vec<String>, bool)>,
@@ -76,7 +76,7 @@ impl Modules {
                     }
                     at += 3;
                 }
-                // Not that of `impl Trait + use<>`.
+                // Not the one of `impl Trait + use<>`.
                 (TokenTree::Ident(it), Some(after), _) if it == "use" && !is(after, '<') => {
                     let n = left.iter().position(|it| is(it, ';')).expect("an import ends");
                     module.import(&left[1..n], Vec::new());
@@ -101,7 +101,7 @@ impl Modules {
         }
     }
 
-    /// Every path that a module names, and whatever it names by that through the imports of others.
+    /// Every path that a module names, also through the imports of others.
     pub(super) fn named(&self) -> Vec<Named> {
         let mut all = Vec::new();
         for (by, module) in &self.0 {
@@ -142,7 +142,7 @@ impl Modules {
         base
     }
 
-    /// What a path means, if it leads through an import.
+    /// The meaning of a path, if it leads through an import.
     fn follow(&self, path: &[String]) -> Option<Vec<String>> {
         let is_import = |n: &usize| {
             let module = self.0.get(&path[..*n].join("::"));
@@ -218,7 +218,7 @@ fn path_of(tokens: &[TokenTree]) -> (Vec<String>, usize) {
     }
 }
 
-/// Whether what stands before these tokens is a pattern: an arm, one of some alternatives, or what a `let` binds.
+/// Whether the tokens before these form a pattern: an arm, an alternative, or the pattern of a `let`.
 fn is_pattern(after: &[TokenTree]) -> bool {
     let fields = usize::from(matches!(after.first(), Some(TokenTree::Group(_))));
     match &after[fields..] {

@@ -1,9 +1,9 @@
-//! Takes messages for internal conversations out of the effects, and translates what their processes ask the editor.
+//! Takes messages for internal conversations out of the effects, and translates requests of their processes to the
+//! editor.
 //!
 //! - Answers and progress of an internal conversation go to its owner.
-//! - What its process asks the editor is asked under ids that the editor knows ([`EditorIds`]), with the name of the
-//!   agent.
-//! - What is said of a conversation that is no more goes nowhere.
+//! - Requests of its process to the editor get ids that the editor knows ([`EditorIds`]), with the name of the agent.
+//! - Messages about a forgotten conversation are dropped.
 
 use serde_json::json;
 
@@ -29,10 +29,10 @@ pub(super) fn is_for_internal(effect: &Effect) -> bool {
     matches!(effect, Effect::Send(Peer::Client(client), _) if client.is_internal())
 }
 
-/// How methods begin that may be about a conversation.
+/// Prefixes of methods that may be about a conversation.
 const OF_CONVERSATIONS: [&str; 3] = ["conversation/", "copilot/", "$/copilot/"];
 
-/// Whether an effect may be meant for an internal conversation, or be about one. Most are neither.
+/// Whether an effect may be for an internal conversation, or about one. Most are not.
 pub(super) fn may_concern_internal(effect: &Effect) -> bool {
     let is_of_one = |method: &str| method == "$/progress" || is_of_conversations(method);
     match effect {
@@ -46,8 +46,8 @@ fn is_of_conversations(method: &str) -> bool {
 }
 
 impl Agents {
-    /// Takes what is meant for internal conversations out of the effects from a place on. What their processes say to
-    /// the editor is translated into ids that it knows.
+    /// Takes the messages for internal conversations out of the effects from a position on. Translates requests of
+    /// their processes to the editor.
     pub(super) fn take_deliveries(
         &mut self,
         copilot: &mut Copilot,
@@ -96,7 +96,7 @@ impl Agents {
         let top = top.map(|it| copilot.conversations().top(&it)).filter(|it| is_internal(it.as_bytes()));
         let internal = top.as_ref().and_then(|it| self.internal.conversations.get(&self.internal.of(it)?));
         match (top.is_some(), frame.kind()) {
-            // What it was told of a conversation that it does not know would help no editor.
+            // The editor does not know the conversation of this notification.
             (true, Kind::Notification) => {}
             (true, _) => {
                 let asked = internal.map(|it| frame.with_params(&asked_for(&it.editor_ids, params)));
@@ -107,7 +107,7 @@ impl Agents {
     }
 }
 
-/// What the process of an internal conversation asks the editor, under ids that the editor knows.
+/// A request of an internal conversation's process, with ids that the editor knows.
 fn asked_for(editor_ids: &EditorIds, params: &[u8]) -> Vec<u8> {
     let EditorIds { conversation, turn, round, name, agent } = editor_ids;
     let mut asked = Patch::of(params);

@@ -1,8 +1,8 @@
-//! One conversation that lspool holds: what it is asked next, and what is heard of it.
+//! One internal conversation: its next question, and its events.
 //!
 //! ```text
 //!          say                  model known
-//!   Idle ───────→ Choosing ─────────────────→ Turning ⟲ once, for a word
+//!   Idle ───────→ Choosing ─────────────────→ Turning ⟲ once, for a text
 //!    ↑ └──────────────── say ────────────────→  │
 //!    └──────────── answered, or abandoned ───────┘
 //! ```
@@ -23,28 +23,28 @@ use crate::{
     util::json,
 };
 
-/// One internal conversation. It is a client of the pool: it asks under its own id, hears progress under the id
-/// of its conversation, and is answered as an editor is.
+/// An internal conversation. As a client of the pool it sends requests under its own id, gets progress under the id
+/// of its conversation, and gets answers like an editor.
 #[derive(Debug)]
 pub(crate) struct InternalConversation {
     pub(super) client: ClientId,
-    /// `None`: it is to end, and nobody wants to know of it.
+    /// `None`: it is closing, without an owner.
     pub(super) owner: Option<ConversationOwner>,
     pub(super) agent: AgentConfig,
     pub(super) editor_ids: EditorIds,
     pub(super) limits: Limits,
-    /// Of its conversation, and its token. Another one each time that it is created.
+    /// The id of its conversation, and its token. A new one each time that it is created.
     pub(super) conversation: ConversationId,
-    /// What was said in it, while no partition has it.
+    /// Its history, while no partition has it.
     pub(super) history: Option<History>,
-    /// The parameters that each of its requests has.
+    /// The parameters of each of its requests.
     pub(super) usual: Bytes,
-    /// The model has been looked up, or need not be.
+    /// Whether the model is known, or need not be.
     pub(super) has_model: bool,
     pub(super) state: InternalState,
     /// Why its turn is to end.
     pub(super) stop: Option<String>,
-    /// When something is to be done about its turn if that has not ended.
+    /// The deadline of its turn.
     pub(super) due: Option<Instant>,
     /// The number of its last request.
     pub(super) asked: u64,
@@ -52,53 +52,53 @@ pub(crate) struct InternalConversation {
     pub(super) is_asked_again: bool,
 }
 
-/// How far a conversation has come.
+/// The state of an internal conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum InternalState {
-    /// Nothing is asked.
+    /// No turn runs.
     Idle,
-    /// The server is asked which models there are. This is said then.
+    /// It waits for the list of models, and then sends this.
     Choosing(String),
-    /// Its model is asked.
+    /// A turn runs.
     Turning,
 }
 
-/// The ids by which the editor knows an internal conversation. They replace lspool's ids in calls of tools.
+/// The ids by which the editor knows an internal conversation. They replace lspool's ids in tool calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EditorIds {
     pub(crate) conversation: ConversationId,
     pub(crate) turn: TurnId,
     pub(crate) round: u64,
-    /// Whose tool it is: `explore-1`.
+    /// The name of the agent: `explore-1`.
     pub(crate) name: String,
-    /// Which agent that is: `explore`.
+    /// The type of the agent: `explore`.
     pub(crate) agent: String,
 }
 
-/// Between why a turn has failed, and what was said in it.
+/// Separates the reason of a failure from the text before it.
 pub(crate) const SAID_BEFORE: &str = ". Its output until then:";
 
-/// What the owner of an internal conversation learns of it.
+/// An event for the owner of an internal conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgentEvent {
-    /// More words of the answer.
+    /// More text of the answer.
     Text(String),
-    /// The tool that is running now.
+    /// The running tool.
     Tool(Option<String>),
-    /// The turn is over: what was said in the end, or why there is nothing.
+    /// The end of the turn: its last text, or the reason why there is none.
     Ended(Result<String, String>),
 }
 
-/// What the server has reported of a turn.
+/// The reports on a turn.
 #[derive(Debug, Default)]
 pub(super) struct TurnReport {
-    /// By round.
+    /// The texts, by round.
     texts: BTreeMap<u64, String>,
-    /// Rounds before it was asked again.
+    /// The number of rounds before the second question.
     rounds_before: u64,
-    /// Tools that are running, by call.
+    /// The running tools, by call.
     tools: Vec<(String, String)>,
-    /// Why it ended, if that is no good reason.
+    /// Why it failed.
     fault: Option<String>,
 }
 
@@ -130,21 +130,21 @@ impl InternalConversation {
         RawId::from(self.asked).into()
     }
 
-    /// Whether an answer is owed to it.
+    /// Whether it waits for an answer.
     pub(super) fn is_owed(&self) -> bool {
         self.state != InternalState::Idle
     }
 
-    /// Why its model may not be asked any more, if so.
+    /// Why it may send no further request to its model, if so.
     pub(super) fn has_asked_too_often(&self) -> Option<String> {
         let most = self.limits.rounds?;
-        // One more to say what has come of it.
+        // One more for the summary.
         let may = most.saturating_add(usize::from(self.is_asked_again));
         let has = usize::try_from(self.report.rounds()).unwrap_or(usize::MAX);
         (has > may).then(|| format!("it was stopped after {most} model requests, the limit"))
     }
 
-    /// Its turn is over: how, as its owner is told. `None`: well, and without a word.
+    /// The end of its turn for the owner. `None`: a success without a text.
     pub(super) fn outcome(&mut self, error: Option<&str>) -> Option<Result<String, String>> {
         let failed = error.map(|it| format!("its turn failed: {it}")).or(self.report.fault.take());
         match self.stop.take().or(failed) {
@@ -155,10 +155,10 @@ impl InternalConversation {
 }
 
 impl TurnReport {
-    /// Takes in progress of this conversation.
+    /// Handles progress of this conversation.
     pub(super) fn hear(&mut self, conversation: &ConversationId, params: &[u8]) -> Vec<AgentEvent> {
         let progress = ProgressReport::of(params);
-        // The server's own sub-agents are its tools.
+        // Sub-agents of the server count as its tools.
         if progress.conversation().as_ref() != Some(conversation) {
             return Vec::new();
         }
@@ -213,22 +213,22 @@ impl TurnReport {
         agent_event
     }
 
-    /// The tool that has been started last of those that are running.
+    /// The last started tool among the running ones.
     fn tool(&self) -> Option<&str> {
         self.tools.last().map(|(_, name)| &**name)
     }
 
-    /// How often the model was asked.
+    /// The number of requests to the model.
     fn rounds(&self) -> u64 {
         self.rounds_before.saturating_add(self.texts.keys().next_back().copied().unwrap_or(0))
     }
 
-    /// What it has said in the end. What it said between its calls is no answer.
+    /// Its last text. Texts between calls are not an answer.
     fn answer(&self) -> Option<&str> {
         self.texts.values().next_back().filter(|it| !it.trim().is_empty()).map(String::as_str)
     }
 
-    /// The reason, with what it has said last.
+    /// The reason, with the last text.
     fn with_words(&self, why: String) -> String {
         match self.texts.values().rev().find(|it| !it.trim().is_empty()) {
             Some(said) => format!("{why}{SAID_BEFORE}\n{said}"),
@@ -236,7 +236,7 @@ impl TurnReport {
         }
     }
 
-    /// It is asked once more.
+    /// Prepares a second question.
     pub(super) fn again(&mut self) {
         *self = TurnReport { rounds_before: self.rounds(), ..TurnReport::default() };
     }

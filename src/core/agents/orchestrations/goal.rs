@@ -1,4 +1,4 @@
-//! The goal of an orchestration, as a request states it. An error is one sentence.
+//! Reads the goal of an orchestration from a request. An error is one sentence.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GoalRequest {
     pub(super) goal: String,
-    /// In the order in which they were named; one at least.
+    /// The workers in the given order, at least one.
     pub(super) workers: Vec<WorkerConfig>,
     pub(super) model: Option<String>,
     pub(super) max_parallel: Option<usize>,
@@ -21,7 +21,7 @@ pub(super) struct GoalRequest {
 }
 
 impl GoalRequest {
-    /// Reads the parameters. `known`: the workers that there are.
+    /// Reads the parameters. `known` are the configured workers.
     pub(super) fn read(params: &[u8], known: &[WorkerConfig]) -> Result<GoalRequest, String> {
         let asked: Value = json::read(params).map_err(|_| "`params` must be an object")?;
         let keys = asked.as_object().ok_or("`params` must be an object")?.keys();
@@ -52,7 +52,7 @@ impl GoalRequest {
     }
 }
 
-/// What a request may say; beside it, what the conversations that work for it inherit.
+/// The members of a request. Others are inherited by the conversations.
 const KEYS: [&str; 6] = ["goal", "workers", "model", "modelInfo", "maxParallel", "workDoneToken"];
 
 fn given<'a>(of: &'a Value, key: &str) -> Option<&'a Value> {
@@ -101,14 +101,14 @@ fn named(role: &str, known: &[WorkerConfig]) -> Result<WorkerConfig, String> {
     }
 }
 
-/// One that the request itself defines; of one that is known, what is not said stays.
+/// A worker in the request. A known one keeps its other settings.
 fn defined(it: &Value, known: &[WorkerConfig]) -> Result<WorkerConfig, String> {
     const KEYS: [&str; 7] = ["role", "description", "systemPrompt", "model", "tools", "agentMode", "enabled"];
     let role = text(it, "role")?.ok_or("a worker lacks `role`")?;
     let of = |problem: String| format!("worker {role:?}: {problem}");
     let fresh = || WorkerConfig::of(&role, AgentSource::User);
     let mut worker = known.iter().find(|it| it.role == role).cloned().unwrap_or_else(fresh);
-    // Whoever defines it wants it.
+    // A worker in the request is enabled by that.
     worker.enabled = true;
     if let Some(key) = it.as_object().and_then(|it| it.keys().find(|it| !KEYS.contains(&it.as_str()))) {
         return Err(of(format!("unknown key {key:?}; expected one of {}", KEYS.join(", "))));

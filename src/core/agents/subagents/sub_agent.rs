@@ -1,4 +1,4 @@
-//! One sub-agent: what it is called, how far it has come, and how the editor is shown that.
+//! One sub-agent: its name, its state, and its reports to the editor.
 
 use std::time::Instant;
 
@@ -9,36 +9,36 @@ use crate::{agents::Outcome, rpc::Patch};
 /// A sub-agent.
 #[derive(Debug)]
 pub(in crate::core::agents) struct SubAgent {
-    /// Of its lead.
+    /// Its lead.
     pub(super) lead: u32,
-    /// What it is called: `explore-1`.
+    /// Its name: `explore-1`.
     pub(super) name: String,
-    /// Which agent it is.
+    /// The name of its agent.
     pub(super) agent: String,
     pub(super) prompt: String,
-    /// The lead's call that has started it, as the editor knows it.
+    /// The lead's call that started it, by the editor's id.
     pub(super) call: String,
     pub(super) round: u64,
-    /// That call as it was last reported.
+    /// The last report of that call.
     pub(super) entry: Vec<u8>,
     pub(super) state: SubAgentState,
-    /// The tool that is running.
+    /// The running tool.
     pub(super) tool: Option<String>,
-    /// The editor knows that it waits.
+    /// Whether the editor has seen that it waits.
     pub(super) is_shown: bool,
     pub(super) started: Option<Instant>,
     pub(super) ended: Option<Instant>,
 }
 
-/// How far it has come.
+/// The state of a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::core::agents) enum SubAgentState {
-    /// There is no room for it yet.
+    /// It waits for room.
     Waiting,
-    /// In this conversation.
+    /// It works in this conversation.
     Working(u32),
     Ended(Result<String, String>),
-    /// Nobody waits for it any more.
+    /// It was cancelled.
     Cancelled,
 }
 
@@ -52,14 +52,14 @@ impl SubAgent {
         self.started.map_or(0, |it| until.saturating_duration_since(it).as_secs())
     }
 
-    /// What the lead is told of it.
+    /// The result for the lead.
     pub(super) fn result(&self, now: Instant) -> Option<Outcome<'_>> {
         let SubAgentState::Ended(result) = &self.state else { return None };
         let result = result.as_deref().map_err(String::as_str);
         Some(Outcome { name: &self.name, result, seconds: self.seconds(now) })
     }
 
-    /// What it is doing, as a word, and for people.
+    /// Its state as a word, and for people.
     fn doing(&self, now: Instant) -> (&'static str, String) {
         let (name, seconds) = (&self.name, self.seconds(now));
         match &self.state {
@@ -74,7 +74,7 @@ impl SubAgent {
         }
     }
 
-    /// The lead's call, as the editor is told it.
+    /// The report of the lead's call for the editor.
     pub(super) fn shown(&self, now: Instant) -> Vec<u8> {
         let mut call = Patch::of(&self.entry);
         call.remove("result").remove("error");
@@ -98,7 +98,7 @@ impl SubAgent {
         call.finish()
     }
 
-    /// What programs are told that ask.
+    /// The notification for programs.
     pub(super) fn event(&self, now: Instant) -> Value {
         let (state, _) = self.doing(now);
         let mut event =

@@ -1,4 +1,4 @@
-//! The turn of a lead: when lspool suspends it, and how it goes on.
+//! The turn of a lead: lspool suspends it, and continues it with results.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ use crate::{
     rpc::{Frame, path},
 };
 
-/// How the turn of a lead comes to its end.
+/// The end of a lead's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeadEnd {
     Answered,
@@ -33,7 +33,7 @@ pub(super) enum LeadEnd {
 }
 
 impl Agents {
-    /// Whether the running turn of a conversation has sub-agents whose results it does not have yet.
+    /// Whether the running turn of a conversation lacks results of its sub-agents.
     fn is_followed_up(&self, copilot: &Copilot, mux: &Mux, id: &ConversationId) -> bool {
         let lead = self.subagents.lead_of(id).and_then(|it| self.subagents.leads.get(&it));
         let (Some(lead), Some(conversation)) = (lead, copilot.conversations().get(id)) else { return false };
@@ -41,7 +41,7 @@ impl Agents {
         ended_well && self.lacks_results(copilot, mux, lead, conversation)
     }
 
-    /// The server ends a turn. Whether that is not the end for the editor.
+    /// Handles the server's `end` of a turn. Returns whether the turn continues for the editor.
     pub(crate) fn hold_end_for_results(
         &mut self,
         copilot: &mut Copilot,
@@ -65,8 +65,7 @@ impl Agents {
         goes_on
     }
 
-    /// A server has answered. If the answer ends a turn that is to be told results, lspool suspends the turn. If not,
-    /// the caller gets the request back.
+    /// Handles a server's answer. If the turn must get results, suspends it; if not, returns the request.
     pub(crate) fn suspend_for_results(
         &mut self,
         copilot: &mut Copilot,
@@ -103,7 +102,7 @@ impl Agents {
         Some(pending)
     }
 
-    /// The turn of a lead comes to its end: the editor hears of its calls, and the `end` that was kept back.
+    /// Ends the turn of a lead: reports its calls, and then the kept `end`.
     pub(super) fn end_lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, end: LeadEnd) {
         self.end_sub_agents(copilot, mux, no);
         let Some(lead) = self.subagents.leads.remove(&no) else { return };
@@ -124,23 +123,23 @@ impl Agents {
         }
     }
 
-    /// The turn of this conversation is suspended until its sub-agents have ended.
+    /// Notes that the turn of this conversation is suspended.
     pub(crate) fn note_suspended(&mut self, id: &ConversationId) {
         let Some(no) = self.subagents.lead_of(id) else { return };
         if let Some(lead) = self.subagents.leads.get_mut(&no) {
             lead.phase = LeadPhase::Suspended;
         }
         self.subagents.due.insert(no);
-        info!(conversation = %id, "a lead waits for its sub-agents");
+        info!(conversation = %id, "lead suspended until its sub-agents end");
     }
 
-    /// The conversations whose turn, if its server has ended it, is to be told results.
+    /// The conversations whose ended turn must get results.
     pub(crate) fn followed_up(&self, copilot: &Copilot, mux: &Mux) -> BTreeSet<ConversationId> {
         let leads = self.subagents.leads.values().map(|it| &it.conversation);
         leads.filter(|it| self.is_followed_up(copilot, mux, it)).cloned().collect()
     }
 
-    /// All sub-agents of a suspended turn have ended, and its teams are idle. The turn goes on if there are results.
+    /// Continues a suspended turn with its results, after all sub-agents have ended and its teams are idle.
     pub(super) fn deliver_results(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let most = Self::limits(copilot, mux);
         let Some(lead) = self.subagents.leads.get(&no) else { return };
@@ -164,7 +163,7 @@ impl Agents {
         copilot.resume_with(mux, &id, &turn, message);
     }
 
-    /// Whether there is something that the turn of a lead is to wait for, or to be told.
+    /// Whether the turn of a lead must wait, or get results.
     fn lacks_results(&self, copilot: &Copilot, mux: &Mux, lead: &Lead, conversation: &Conversation) -> bool {
         let lacks_any =
             lead.n_delivered < lead.sub_agents.len() || self.has_teams_to_wait_for(copilot, mux, lead);
@@ -172,7 +171,7 @@ impl Agents {
     }
 }
 
-/// Whether the running turn of a conversation is the one that has started these sub-agents.
+/// Whether the running turn of a conversation is the one that started these sub-agents.
 pub(super) fn is_turn_of(lead: &Lead, conversation: &Conversation) -> bool {
     conversation.active().is_some() && conversation.active_turn.turn.as_ref() == Some(&lead.turn)
 }

@@ -1,4 +1,4 @@
-//! What the editor sees of sub-agents: the lead's call that has started one is shown as running for as long as that is.
+//! The editor's view of sub-agents: the call that started one shows as running as long as the sub-agent.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Agents {
-    /// Passes progress on to the editor. Calls of a lead that have started sub-agents are shown as those are doing.
+    /// Forwards progress to the editor. Calls that started sub-agents show the state of these.
     pub(crate) fn show_lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, frame: Frame) {
         if self.subagents.leads.is_empty() {
             return mux.tell_editor(frame);
@@ -40,7 +40,7 @@ impl Agents {
         mux.tell_editor(shown.map_or_else(|| frame.clone(), |it| frame.with_params(&it)));
     }
 
-    /// A report of a lead, with the calls that have started sub-agents, and what these are doing.
+    /// Replaces the calls in a lead's report by the state of their sub-agents.
     fn with_sub_agents(&mut self, mux: &mut Mux, lead: u32, params: &[u8]) -> Option<Vec<u8>> {
         let rounds = path(params, &["value", "editAgentRounds"])?;
         let doing = self.subagents.leads.get(&lead).filter(|it| it.team_call.is_some());
@@ -58,7 +58,7 @@ impl Agents {
                     sub_agent.entry = params[at.clone()].to_vec();
                     shown.get_or_insert_with(|| params.to_vec()).splice(at, sub_agent.shown(mux.now()));
                 } else if let Some(call) = lead.team_call.as_mut().filter(|it| it.id == id) {
-                    // Made here.
+                    // lspool made this report.
                     if params[at.clone()] == *call.shown {
                         continue;
                     }
@@ -74,7 +74,7 @@ impl Agents {
         shown.filter(|it| it != params)
     }
 
-    /// Shows what the teams of a lead are doing, if that has changed.
+    /// Shows the state of a lead's teams, if it has changed.
     pub(in crate::core::agents) fn show_teams(&mut self, mux: &mut Mux, conversation: &ConversationId) {
         let doing = self.teams_at_work(conversation);
         let lead = self.subagents.lead_of(conversation).and_then(|it| self.subagents.leads.get_mut(&it));
@@ -91,15 +91,15 @@ impl Agents {
         lead.team_call = Some(call);
     }
 
-    /// Whether a turn was cancelled that is to be told results. The server may have come to its end before it heard
-    /// of that.
+    /// Whether a turn that must get results was cancelled. The server may have ended it before the cancellation
+    /// arrived.
     fn is_cut_off(&self, copilot: &Copilot, mux: &Mux, no: u32) -> bool {
         let Some(lead) = self.subagents.leads.get(&no) else { return false };
         let active = copilot.conversations().get(&lead.conversation).and_then(Conversation::active);
         mux.is_cancelled(active) && lead.n_delivered < lead.sub_agents.len()
     }
 
-    /// Shows what a sub-agent is doing.
+    /// Shows the state of a sub-agent.
     pub(in crate::core::agents) fn show_sub_agent(&self, mux: &mut Mux, no: u32) {
         let Some(sub_agent) = self.subagents.all.get(&no) else { return };
         let Some(lead) = self.subagents.leads.get(&sub_agent.lead) else { return };
@@ -116,7 +116,7 @@ impl Agents {
     }
 }
 
-/// A call that has set a team to work, as it is shown while that is at work.
+/// The report of a team call while members work.
 fn at_work(entry: &[u8], doing: &str) -> Vec<u8> {
     let doing = json!(doing).to_string();
     let mut call = Patch::of(entry);
@@ -124,7 +124,7 @@ fn at_work(entry: &[u8], doing: &str) -> Vec<u8> {
     call.set("progressMessage", doing.as_bytes()).set("status", b"\"running\"").finish()
 }
 
-/// The same when nobody is at work any more: as it was reported, unless that has not come.
+/// The report of a team call when all members are idle: its last report, if it has come.
 pub(in crate::core::agents) fn when_ended(entry: &[u8]) -> Vec<u8> {
     match text(entry, &["status"]).as_deref() {
         Some("running") => Patch::of(entry).set("status", b"\"completed\"").finish(),
@@ -132,7 +132,7 @@ pub(in crate::core::agents) fn when_ended(entry: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A report of a lead's turn, if it has a token. The turn itself may be over already.
+/// A report of a lead's turn, if it has a token. The turn may have ended.
 pub(in crate::core::agents) fn report(lead: &Lead, round: &[u8]) -> Option<Frame> {
     let value = Patch::of(br#"{"kind":"report"}"#)
         .set("editAgentRounds", &[b"[", round, b"]"].concat())

@@ -1,4 +1,4 @@
-//! Sub-agents at work: what starts, what is heard and done about it, what ends.
+//! Sub-agents at work: starts them, handles their events, and ends them.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Agents {
-    /// Does what is next for the leads to which something has happened. Whether that was anything.
+    /// Takes the next steps of leads with changes. Returns whether there were any.
     pub(crate) fn tend_leads(&mut self, copilot: &mut Copilot, mux: &mut Mux) -> bool {
         if mux.clients().is_exiting() || self.is_idle() {
             return false;
@@ -42,13 +42,13 @@ impl Agents {
         self.store_teams(copilot, mux) || has_acted
     }
 
-    /// Does what is next for a lead. Whether that was anything.
+    /// Takes the next steps of a lead. Returns whether there were any.
     fn tend(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) -> bool {
         let Some(lead) = self.subagents.leads.get(&no) else { return false };
         let Some(conversation) =
             copilot.conversations().get(&lead.conversation).filter(|it| is_turn_of(lead, it))
         else {
-            // Destroyed, or replaced. The server goes on with the turn all the same.
+            // It was destroyed or replaced, and the server still continues its turn.
             self.end_lead(copilot, mux, no, LeadEnd::Cancelled);
             return true;
         };
@@ -130,7 +130,7 @@ impl Agents {
         self.say(copilot, mux, internal, &words);
     }
 
-    /// Something has become of the conversation of a sub-agent.
+    /// Handles an event of a sub-agent's conversation.
     pub(crate) fn on_sub_agent_event(
         &mut self,
         copilot: &mut Copilot,
@@ -155,7 +155,7 @@ impl Agents {
         info!(
             sub_agent = sub_agent.name,
             done = matches!(how, SubAgentState::Ended(Ok(_))),
-            "a sub-agent has ended"
+            "sub-agent ended"
         );
         let before = std::mem::replace(&mut sub_agent.state, how);
         (sub_agent.ended, sub_agent.tool) = (Some(mux.now()), None);
@@ -166,7 +166,7 @@ impl Agents {
         }
     }
 
-    /// Nobody waits any more for the sub-agents of a lead, or its teams. Whether there were any at work.
+    /// Ends the sub-agents and teams of a lead. Returns whether any were working.
     pub(super) fn end_sub_agents(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) -> bool {
         let Some(conversation) = self.subagents.leads.get(&no).map(|it| it.conversation.clone()) else {
             return false;

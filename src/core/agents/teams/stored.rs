@@ -1,4 +1,4 @@
-//! What is stored of teams: what there is at first, what is to be stored next, and who waits for that.
+//! The storage of teams: loads them, stores changes, and answers the calls that wait for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Agents {
-    /// A lead may need its teams.
+    /// Loads the teams when a lead may need them.
     pub(crate) fn load_teams(&mut self, mux: &mut Mux) {
         if self.teams.known == TeamsKnown::No {
             self.teams.known = TeamsKnown::Asked;
@@ -27,7 +27,7 @@ impl Agents {
         }
     }
 
-    /// What the shell has found.
+    /// Handles the loaded teams.
     pub(crate) fn on_teams_loaded(&mut self, copilot: &mut Copilot, mux: &mut Mux, found: Vec<StoredTeam>) {
         if self.teams.known == TeamsKnown::Yes {
             return;
@@ -42,7 +42,7 @@ impl Agents {
             match state.and_then(|it| read(&it)).and_then(|it| self.restored(&name, it)) {
                 Ok(live) => drop(self.teams.live.insert(name, live)),
                 Err(fault) => {
-                    warn!(team = name, %fault, "a team cannot be had");
+                    warn!(team = name, %fault, "could not load a team");
                     self.teams.faulty.insert(name, fault);
                 }
             }
@@ -64,7 +64,7 @@ impl Agents {
             let history = History::from_stored(&history).ok_or_else(|| TeamFault::Unreadable(damaged()))?;
             read.insert(member, history);
         }
-        info!(team = name, members = team.members.len(), "a team is there again");
+        info!(team = name, members = team.members.len(), "team loaded");
         let asked: BTreeSet<usize> = team.at_work().collect();
         let mut live = self.seated(name, team);
         for (at, live_member) in live.live_members.iter_mut().enumerate() {
@@ -74,7 +74,7 @@ impl Agents {
         Ok(LiveTeam { is_new: false, ..live })
     }
 
-    /// Stores what has changed. Whether anything had.
+    /// Stores changed teams. Returns whether there were any.
     pub(in crate::core::agents) fn store_teams(&mut self, copilot: &mut Copilot, mux: &mut Mux) -> bool {
         let mut has_acted = false;
         for name in std::mem::take(&mut self.teams.dirty) {
@@ -113,7 +113,7 @@ impl Agents {
         Some(history.to_stored(is_running))
     }
 
-    /// A state of a team is stored, or could not be.
+    /// Handles the result of storing a team.
     pub(crate) fn on_team_written(
         &mut self,
         copilot: &mut Copilot,
@@ -131,7 +131,7 @@ impl Agents {
         live.is_new &= written.is_err();
         live.is_unsaved = written.is_err();
         if let Err(fault) = written {
-            warn!(team = name, %fault, "a team cannot be stored");
+            warn!(team = name, %fault, "could not store a team");
         }
         if is_lost && let Some(live) = self.forget_team(name) {
             answering.extend(live.to_answer);
@@ -153,7 +153,7 @@ impl Agents {
         }
     }
 
-    /// Turns were cancelled: their calls do not wait any more for what they have done to be stored.
+    /// Answers the calls of cancelled turns, without waiting for the storage.
     pub(in crate::core::agents) fn settle_cancelled_calls(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
         for (process, family) in copilot.take_cancelled() {
             self.settle_team_calls(mux, process, &family);

@@ -1,7 +1,7 @@
-//! A history as it is stored where it outlives lspool.
+//! The stored form of a history, which outlives lspool.
 //!
-//! **What does not change any more is written out once**, however often the whole is stored: rounds that are over are
-//! most of a long conversation.
+//! **A finished part is serialized once**, however often the whole is stored: finished rounds are most of a long
+//! conversation.
 
 use std::{
     cell::OnceCell,
@@ -20,7 +20,7 @@ use crate::{
     rpc::Patch,
 };
 
-/// Something that is stored, and what is stored of it while it is as it was then.
+/// A value with its cached stored form.
 #[derive(Debug)]
 pub(super) struct Kept<T> {
     it: T,
@@ -42,7 +42,7 @@ impl<T> Deref for Kept<T> {
 }
 
 impl<T> DerefMut for Kept<T> {
-    /// Whoever asks for this may change it.
+    /// Drops the cache, because the caller may change the value.
     fn deref_mut(&mut self) -> &mut T {
         self.stored.take();
         &mut self.it
@@ -71,12 +71,12 @@ impl Kept<RecordedRound> {
     }
 }
 
-/// Raw JSON is kept as text, so that it comes back as it was.
+/// Raw JSON is stored as text, so that it stays the same.
 #[derive(Serialize, Deserialize)]
 struct Stored<R> {
     create: String,
     turns: Vec<StoredTurn<R>>,
-    /// The last turn goes on.
+    /// Whether the last turn is running.
     is_running: bool,
 }
 
@@ -125,17 +125,17 @@ fn lossy(raw: &[u8]) -> String {
 }
 
 impl History {
-    /// What is stored. Calls that are running are not: nobody knows what becomes of them.
+    /// The stored form. Without running calls, whose end is unknown.
     pub(crate) fn to_stored(&self, is_running: bool) -> Box<RawValue> {
         let turns = self.turns.iter().map(RecordedTurn::to_stored).collect();
-        // What names this conversation and what is under way means nothing to another lspool.
+        // Ids and tokens mean nothing to another lspool.
         let mut create = Patch::of(if self.create.is_empty() { b"{}" } else { &self.create });
         create.remove("workDoneToken").remove("conversationId").remove("turns");
         let stored = Stored { create: lossy(&create.finish()), turns, is_running };
         to_raw_value(&stored).expect("all keys are text")
     }
 
-    /// The same again, and whether its last turn was to go on.
+    /// Reads the stored form, and whether its last turn was running.
     pub(crate) fn from_stored(stored: &Value) -> Option<(History, bool)> {
         let Stored { create, turns, is_running } = Stored::<StoredRound>::deserialize(stored).ok()?;
         let call = |it: StoredCall| {
@@ -171,14 +171,14 @@ impl History {
         Some((History { create: create.into(), turns, brought: 0 }, is_running))
     }
 
-    /// The turn that was running when this was stored is asked anew: whether there is something to continue. If nothing
-    /// has come of it, it is forgotten.
+    /// Prepares the turn that was running for another start: returns whether there is something to continue. Forgets
+    /// a turn without any result.
     pub(crate) fn can_continue(&mut self) -> bool {
         let Some(last) = self.turns.last_mut() else { return false };
         if !last.messages(None).is_empty() {
             return true;
         }
-        // What continued another one goes on in that.
+        // A message to continue belongs to the turn before it.
         let continues = serde_json::from_slice::<String>(&last.request).is_ok_and(|it| it == CONTINUE);
         self.turns.pop();
         continues

@@ -1,4 +1,4 @@
-//! What the model is shown of a conversation's past: the lines of a transcript, or plain text.
+//! The forms of a history for a model: the lines of a transcript, or plain text.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{History, RecordedCall, RecordedTurn, Status};
 use crate::{core::copilot::tools::tool_set::model_name, rpc::path, util::json};
 
 impl History {
-    /// The lines of `partition-1.jsonl` that hold the turns.
+    /// The lines of `partition-1.jsonl` with the turns.
     pub(crate) fn transcript(&mut self, conversation: &str) -> Vec<u8> {
         let mut out = Transcript::default();
         out.line("partition.created", &json!({"conversationId": conversation, "partitionId": 1}));
@@ -24,13 +24,13 @@ impl History {
         out.text
     }
 
-    /// The turns as `turns` of a create, for a conversation whose id is no file name: text only.
+    /// The turns for `turns` of a create, as text only, for a conversation whose id is not a file name.
     pub(crate) fn plain_turns(&mut self) -> Vec<Value> {
         self.turns.iter().flat_map(RecordedTurn::plain).collect()
     }
 }
 
-/// A question as the server keeps it. Clients call the member of an image `imageUrl`, and models `image_url`.
+/// A question in the server's form. Clients write `imageUrl` for an image, and models `image_url`.
 fn kept(mut question: Value) -> Value {
     for part in question.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         if let Some(image) = part.remove("imageUrl") {
@@ -57,12 +57,12 @@ impl Transcript {
 }
 
 impl RecordedTurn {
-    /// What was asked, as clients write it.
+    /// The question in the clients' form.
     fn question(&self) -> Value {
         json::read(&self.request).unwrap_or_default()
     }
 
-    /// The question, and each further one in the middle of it, with the text that follows.
+    /// The question, and each message in the middle of the turn, with the text that follows.
     fn plain(&self) -> Vec<Value> {
         let id = self.text_id();
         let request = self.question();
@@ -82,7 +82,7 @@ impl RecordedTurn {
         asked.iter().enumerate().map(part).collect()
     }
 
-    /// The messages between the question and the next one, as the model saw them.
+    /// The messages from the question to the next one, as the model saw them.
     pub(crate) fn messages(&mut self, model: Option<&[u8]>) -> Vec<Value> {
         let mut out: Vec<Value> = Vec::new();
         let mut follow_ups = self.follow_ups.iter().peekable();
@@ -94,7 +94,7 @@ impl RecordedTurn {
             while let Some((_, message)) = follow_ups.next_if(|(after, _)| *after < round.id) {
                 out.push(json!({"role": "user", "content": message}));
             }
-            // A text that was cut off and what follows it are one message. The server itself says no two in a row.
+            // A cut-off text and its continuation are one message. The server never sends two of a model in a row.
             let before = out.pop_if(|it| it["role"] == "assistant" && it.get("tool_calls").is_none());
             let text = match before.as_ref().and_then(|it| it["content"].as_str()) {
                 Some(cut) => format!("{cut}{}", round.text),
@@ -134,8 +134,8 @@ impl RecordedCall {
             Status::Cancelled => "Tool call is cancelled with result: ",
             Status::Completed | Status::Running | Status::Dropped | Status::Unknown => "",
         };
-        // So the server says that there is nothing. It leaves an answer out that is empty, and a model API refuses a call
-        // without an answer.
+        // The server shows an empty result so. It leaves out an empty answer, and a model API refuses a call without
+        // an answer.
         let result = if self.result.is_empty() { "(empty)" } else { &self.result };
         json!({"role": "tool", "content": format!("{prefix}{result}"), "tool_call_id": self.id})
     }

@@ -1,4 +1,4 @@
-//! The editor sees no mode of lspool's, and hears of none.
+//! Hides lspool's modes from the editor.
 
 use super::Registering;
 use crate::{
@@ -6,14 +6,14 @@ use crate::{
     rpc::{Frame, elements, text},
 };
 
-/// Requests that are answered with a list of modes.
+/// Requests whose answers list modes.
 const LISTS: [&str; 2] = ["conversation/modes", "copilot/customAgent/list"];
 
-/// Said whenever a mode has come, gone or changed.
+/// Sent after each change of the modes.
 const CHANGED: &str = "copilot/customAgent/didChange";
 
 impl Copilot {
-    /// The answer to a question of the editor's, without what is lspool's own.
+    /// Removes lspool's modes from an answer to the editor.
     pub(crate) fn without_modes(&self, asked: &Pending, answer: &Frame) -> Option<Frame> {
         let folder = self.modes.folder.as_ref()?;
         if !asked.frame.method().is_some_and(|it| LISTS.contains(&it)) {
@@ -29,8 +29,8 @@ impl Copilot {
         (!own.is_empty()).then(|| answer.with_result(&others))
     }
 
-    /// A notification of a process. Whether it tells of nothing but what lspool has done; else, if it says that
-    /// modes may have changed, none is taken for what it was.
+    /// Handles a notification about modes. Returns whether it is only about lspool's changes; otherwise every mode
+    /// needs another verification.
     pub(crate) fn is_about_modes(&mut self, process: ProcessId, method: &str) -> bool {
         if process.backend != self.primary || !matches!(method, CHANGED | "policy/didChange") {
             return false;

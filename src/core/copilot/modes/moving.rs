@@ -1,8 +1,8 @@
-//! Conversations that go from one kind of isolation to the other: because somebody says so, because the configuration
-//! has changed, or because a mode does not hold.
+//! Moves conversations between the kinds of isolation: on request, after a change of the configuration, or because a
+//! mode is unsafe.
 //!
-//! **A turn that runs stays where it is.** The conversation is told to the other process before its next turn, as
-//! after a crash.
+//! **A running turn stays where it is.** The other process gets the conversation before its next turn, as after a
+//! crash.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -34,19 +34,18 @@ use crate::{
     rpc::text,
 };
 
-/// What is to be moved, and where.
+/// The parameters of a move.
 #[derive(Deserialize)]
 struct Move {
-    /// A conversation or a tool set; all if there is none.
+    /// A conversation or a tool set. Without it, all.
     name: Option<String>,
     to: Isolation,
 }
 
-/// `lspool/move`: conversations, by id or by tool set, are to be isolated in this way.
+/// Handles `lspool/move`: changes the isolation of conversations, by id or by tool set.
 pub(crate) fn on_move(copilot: Option<&mut Copilot>, mux: &mut Mux, owner: &Owner, params: &[u8]) {
     let Ok(asked) = serde_json::from_slice::<Move>(params) else {
-        let message =
-            "to: \"process\" or \"mode\"; name: a conversation or a tool set, all if it is left out";
+        let message = "`to` must be \"process\" or \"mode\"; `name` is a conversation or a tool set, or missing for all";
         return mux.fail(owner, &Failure::new(Cause::InvalidParams, message));
     };
     match (copilot, asked) {
@@ -58,24 +57,24 @@ pub(crate) fn on_move(copilot: Option<&mut Copilot>, mux: &mut Mux, owner: &Owne
     }
 }
 
-/// Nothing that can be moved has this name.
+/// No conversation or tool set has this name.
 fn nothing_to_move(name: &str, sets: &BTreeSet<String>) -> Failure {
     let there_are = match sets.len() {
-        0 => "every conversation has all tools, and there is nothing to move".to_owned(),
+        0 => "nothing to move: every conversation has all tools".to_owned(),
         _ => {
             let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-            format!("there are conversations with {}", sets.join("; "))
+            format!("expected one of {}", sets.join("; "))
         }
     };
-    let message = format!("no conversation, and no tool set of one, is called {name:?}; {there_are}");
+    let message = format!("unknown conversation or tool set {name:?}; {there_are}");
     Failure::new(Cause::InvalidParams, message)
 }
 
 impl Copilot {
-    /// What is wanted may have changed: each conversation that is elsewhere moves with its next turn. A process that
-    /// only such conversations are in is ended, if it is at rest.
+    /// Applies changed wishes: each conversation that is elsewhere moves with its next turn. Stops an idle process
+    /// that only such conversations use.
     pub(crate) fn note_isolation(&mut self, mux: &mut Mux) {
-        // What was found out about the modes may have been mended with the file.
+        // The change may have corrected the modes.
         self.modes.unverify();
         let differs: Vec<(ConversationId, bool)> = self
             .conversations
@@ -88,7 +87,7 @@ impl Copilot {
                 conversation.wish.moves = moves;
             }
         }
-        // What no mode serves has its process also then.
+        // A conversation that no mode can serve keeps its process.
         let goes = |it: &Conversation| it.mode.is_none() && it.wish.moves;
         let going = self.conversations.iter().filter(|(_, it)| goes(it));
         let going: Vec<_> =
@@ -110,8 +109,8 @@ impl Copilot {
         let left: Vec<BackendId> =
             others.map(|it| it.id).filter(|it| is_left(*it) && is_quiet(*it)).collect();
         for id in left {
-            info!(backend = mux.name_of(id), "its conversations go on in chat modes: ending it");
-            self.stop(mux, id, "its conversations go on in chat modes");
+            info!(backend = mux.name_of(id), "its conversations continue in chat modes: stopped");
+            self.stop(mux, id, "its conversations continue in chat modes");
         }
     }
 
@@ -139,7 +138,7 @@ impl Copilot {
         for id in meant.iter().filter(|_| to == Isolation::Mode) {
             let Some(conversation) = self.conversations.get(id) else { continue };
             let (set, create) = (conversation.set.clone(), conversation.history.create.clone());
-            // Another chance for one that could not be used.
+            // Gives an unusable mode another chance.
             self.modes.all.values_mut().filter(|it| it.key.set == set).for_each(Mode::unverify);
             if let Err(why) = self.mode_for(mux, &set, &create) {
                 refused.push((id.clone(), why));
@@ -150,9 +149,9 @@ impl Copilot {
         if let ([], [(id, why), ..]) = (&meant[..], &refused[..]) {
             let others = match refused.len() {
                 1 => String::new(),
-                n => format!(", nor can {} others", n - 1),
+                n => format!("; nor {} other conversations", n - 1),
             };
-            let message = format!("conversation {id} cannot be served by a chat mode: {why}{others}");
+            let message = format!("a chat mode cannot serve conversation {id}: {why}{others}");
             return mux.fail(owner, &Failure::new(Cause::Unavailable, message));
         }
         for id in &meant {
@@ -160,7 +159,7 @@ impl Copilot {
                 conversation.wish.isolation = Some(to);
             }
         }
-        info!(?meant, to = to.word(), "moved: somebody asks for it");
+        info!(?meant, to = to.word(), "conversations moved on request");
         self.note_isolation(mux);
         let shown = |it: &ConversationId| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned);
         let moved: Vec<String> = meant.iter().map(shown).collect();
@@ -178,8 +177,8 @@ impl Copilot {
         nothing_to_move(name, &movable.map(|(_, it)| it.set.shown()).collect())
     }
 
-    /// A turn in a mode tells of its calls. One outside the set says that the mode did not hold: the turn is ended,
-    /// and the mode is not used any more.
+    /// Checks the reported calls of a turn in a mode. After one outside the set, ends the turn and quarantines the
+    /// mode.
     pub(crate) fn look_at_calls(
         &mut self,
         mux: &mut Mux,
@@ -189,7 +188,7 @@ impl Copilot {
     ) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let (set, active) = (&conversation.set, conversation.active());
-        // Its conversation may be in another one by now, with the turns that wait.
+        // Its conversation may be in another mode by now, with the waiting turns.
         let mode = match active.and_then(|it| mux.requests().get(it)).map(|it| &it.purpose) {
             Some(Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. })) => {
                 Some(*mode)
@@ -207,7 +206,7 @@ impl Copilot {
         };
         let Some(call) = report.rounds().flat_map(Round::calls).find(is_outside) else { return };
         let (tool, set) = (text(call, &["name"]).unwrap_or_default(), set.clone());
-        error!(conversation = %id, tool, %set, "a turn in a chat mode has called a tool outside its set");
+        error!(conversation = %id, tool, %set, "turn in a mode called a tool outside its set");
         if let Some(mode) = mode {
             self.quarantine_mode(mux, mode, format!("a turn in it has called {tool}"));
         }

@@ -1,5 +1,5 @@
-//! Which tools are in the file of a mode. There they are named one by one: what a set says in short is spelled out, and
-//! follows the catalog.
+//! The tools in the file of a mode. The file names each tool: it spells out the short forms of a set, and follows the
+//! catalog.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,7 @@ use crate::{
 };
 
 impl Copilot {
-    /// The tools of a set, each by the name that the file of a mode has for it. Those that are switched off are left
-    /// out: a mode would switch them on.
+    /// The tools of a set, by their names in the file of a mode. Without disabled tools, which a mode would enable.
     pub(super) fn tools_in(&self, mux: &Mux, set: &ToolSet) -> Vec<String> {
         let offered = self.modes.offered.iter().flatten().cloned();
         let spare_kind = SpareKind::of(set, self.generic_session(mux).initialize());
@@ -44,18 +43,18 @@ impl Copilot {
         tools.into_iter().collect()
     }
 
-    /// Whether a set has the tool that runs sub-agents of the server's own, or will have it when the server brings it.
+    /// Whether a set has, or may get, the server's tool for its own sub-agents.
     pub(super) fn may_run_sub_agents(&self, mux: &Mux, set: &ToolSet) -> bool {
         self.can_run_sub_agents(mux, set, &self.tools_in(mux, set))
     }
 
-    /// The same, of a set with these tools.
+    /// The same for a set with these tools.
     pub(super) fn can_run_sub_agents(&self, mux: &Mux, set: &ToolSet, tools: &[String]) -> bool {
         SpareKind::of(set, self.generic_session(mux).initialize()).contains(SUB_AGENT)
             || tools.iter().any(|it| it == SUB_AGENT)
     }
 
-    /// An MCP server that a set has use for, and whose tools are not known yet.
+    /// An MCP server that a set needs, and whose tools are unknown.
     pub(super) fn missing_mcp_server(&self, mux: &Mux, set: &ToolSet) -> Option<String> {
         let is_up = |it: &String| self.modes.mcp.get(it).is_some_and(|tools| !tools.is_empty());
         let wanted = self
@@ -66,19 +65,19 @@ impl Copilot {
         wanted.into_iter().find(|it| !is_up(it))
     }
 
-    /// Whether it must be known what the primary offers before the tools of a set can be named.
+    /// Whether the tools of a set depend on an unknown list of the primary.
     pub(super) fn lacks_list(&self, set: &ToolSet) -> bool {
         self.modes.offered.is_none() && set.has_shorthands()
     }
 
-    /// The primary has said what it offers: an answer to a change of its registry.
+    /// Notes the tools that the primary offers, from an answer to a change of its registry.
     pub(crate) fn learn_offered(&mut self, mux: &mut Mux, offered: &[u8]) {
         let names = elements(offered).filter_map(|range| text(&offered[range], &["name"]));
         self.modes.offered = Some(names.collect());
         self.follow_catalog(mux);
     }
 
-    /// The primary has said what its MCP servers offer.
+    /// Notes the tools of the primary's MCP servers.
     pub(crate) fn learn_mcp(&mut self, mux: &mut Mux, servers: &[u8]) {
         let Ok(servers) = serde_json::from_slice::<Vec<McpServer>>(servers) else { return };
         let tools = |it: McpServer| {

@@ -1,5 +1,5 @@
-//! The way of a turn into its mode: the file is looked at, the server is asked what it makes of it, and only then the
-//! turn goes on. Where that fails it goes to a process.
+//! Verifies modes before turns: checks the file, asks the server about it, and then releases the turn, or moves it to
+//! a process.
 
 use std::borrow::Cow;
 
@@ -22,11 +22,11 @@ use crate::{
     rpc::{Frame, Patch, elements, file_path, file_uri, member, text},
 };
 
-/// Who registers the modes.
+/// The extension that registers the modes.
 const EXTENSION: &str = "lspool";
 
 impl Copilot {
-    /// A turn has reached its process and must be in a mode, or cannot be: it waits until that is settled.
+    /// Holds a turn that has reached its process, until its mode is verified or it moves.
     pub(crate) fn hold_for_mode(
         &mut self,
         mux: &mut Mux,
@@ -42,7 +42,7 @@ impl Copilot {
         }
     }
 
-    /// Asks the shell to see to the file of a mode, as soon as it is known what is to be in it.
+    /// Asks the shell to correct the file of a mode, as soon as its content is known.
     fn keep_mode(&mut self, mux: &mut Mux, id: ModeId) {
         let Some(mode) = self.modes.get(id) else { return };
         if let Some(why) = mode.why_not().cloned() {
@@ -79,7 +79,7 @@ impl Copilot {
         }
     }
 
-    /// The shell has seen to the file of a mode, or could not.
+    /// Handles the shell's answer about the file of a mode.
     pub(crate) fn on_mode_kept(&mut self, mux: &mut Mux, number: u64, kept: Result<KeptMode, String>) {
         let Some((id, mode)) = self.modes.all.iter_mut().find(|(_, it)| it.asked == number) else { return };
         let id = *id;
@@ -106,7 +106,7 @@ impl Copilot {
         held_for_mode.is_some_and(|it| it.values().any(|it| *it == Restriction::Mode(id)))
     }
 
-    /// Asks the primary whether it knows a mode as it is to be, if it has not said so since anything may have changed.
+    /// Asks the primary about a mode, unless it has answered since the last possible change.
     fn verify(&mut self, mux: &mut Mux, id: ModeId) {
         let Some(process) = mux.backend(self.primary).map(Backend::process) else { return };
         if self.modes.is_verified(id, process) {
@@ -133,8 +133,8 @@ impl Copilot {
         mux.ask_backend(self.primary, verify, "conversation/modes", &folders);
     }
 
-    /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for
-    /// this mode.
+    /// The folders in the request, because a server lists the modes of a workspace only for its folders: those of a
+    /// turn that waits for this mode.
     fn folders_of(&self, mux: &Mux, id: ModeId) -> Vec<u8> {
         let key = "workspaceFolders";
         let held_for_mode =
@@ -152,7 +152,7 @@ impl Copilot {
         }
     }
 
-    /// The primary has answered what it was asked for the sake of a mode. `None`: its answer could not be read.
+    /// Handles the primary's answer about modes. `None`: it was unreadable.
     pub(crate) fn on_mode_answered(
         &mut self,
         mux: &mut Mux,
@@ -173,20 +173,22 @@ impl Copilot {
                 self.modes.is_listing = false;
                 match result {
                     Some(offered) => self.learn_offered(mux, offered),
-                    None => self.invalidate_waited_for(mux, "the server does not say which tools it offers"),
+                    None => self.invalidate_waited_for(mux, "the server did not list its tools"),
                 }
             }
             Ask::Verify { mode: id, number } => {
-                // Else its file is being looked at again, and is asked about then.
+                // Otherwise the file is being checked again, and the question follows.
                 let Some(mode) = self.modes.get(id).filter(|it| it.asked == number && it.is_kept) else {
                     return;
                 };
                 if let Some(why) = mode.why_not().cloned() {
                     return self.invalidate_mode(id, why);
                 }
-                match result.map_or(Err("it does not list its modes".to_owned()), |it| mode.is_listed(it)) {
+                match result
+                    .map_or(Err("the server did not list its modes".to_owned()), |it| mode.is_listed(it))
+                {
                     Ok(()) => {
-                        debug!(mode = mode.name, "the server knows the mode");
+                        debug!(mode = mode.name, "mode verified");
                         if let Some(mode) = self.modes.all.get_mut(&id) {
                             mode.state = Verification::Verified(process);
                         }
@@ -203,7 +205,7 @@ impl Copilot {
         }
     }
 
-    /// A mode is verified: the turns that wait for it go on.
+    /// Releases the turns that wait for a verified mode.
     fn release_verified(&mut self, mux: &mut Mux, id: ModeId, process: ProcessId) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         let held_for_mode = &mut partition.restores.held_for_mode;
@@ -214,7 +216,7 @@ impl Copilot {
             .collect();
         held_for_mode.retain(|sent, _| !all.contains(sent));
         if !mux.backend(process.backend).is_some_and(Backend::is_open) {
-            // They wait where they had waited before.
+            // They return to their places in the queue.
             all.into_iter().rev().for_each(|sent| mux.queue_first(process.backend, sent));
             return;
         }
@@ -224,12 +226,12 @@ impl Copilot {
         }
     }
 
-    /// A mode is invalid: its turns go to processes.
+    /// Marks a mode as invalid, and moves its turns to processes.
     pub(super) fn invalidate_mode(&mut self, id: ModeId, why: String) {
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
         let why_now = Verification::Invalid(why);
         if mode.state != why_now && !matches!(mode.state, Verification::Quarantined(_)) {
-            warn!(set = %mode.key.set, state = ?why_now, "a chat mode cannot be used");
+            warn!(set = %mode.key.set, state = ?why_now, "mode is invalid");
             mode.state = why_now;
         }
         let held_for_mode =
@@ -239,7 +241,7 @@ impl Copilot {
         self.modes.leaving.extend(all);
     }
 
-    /// A turn has escaped its mode: this process does not get the mode again, whatever it says of it.
+    /// Quarantines a mode, because a turn has called a tool outside the set: this process does not get it again.
     pub(super) fn quarantine_mode(&mut self, _mux: &mut Mux, id: ModeId, why: String) {
         self.invalidate_mode(id, why.clone());
         if let Some(mode) = self.modes.all.get_mut(&id) {
@@ -255,7 +257,7 @@ impl Copilot {
         }
     }
 
-    /// What the primary offers may have changed, and with it what is in the files.
+    /// Updates the files after a possible change of the offered tools.
     pub(crate) fn follow_catalog(&mut self, mux: &mut Mux) {
         if self.catalog.undecided > 0 {
             return;
@@ -272,7 +274,7 @@ impl Copilot {
         }
     }
 
-    /// Turns that cannot be in a mode go to a process.
+    /// Moves turns to processes that cannot be in a mode.
     pub(crate) fn evict_leaving(&mut self, mux: &mut Mux) {
         while !self.modes.leaving.is_empty() {
             for sent in std::mem::take(&mut self.modes.leaving) {
@@ -293,7 +295,7 @@ impl Copilot {
             Restriction::Process | Restriction::Leaves => None,
         };
         let Some(set) = self.conversations.get(id).filter(|it| it.runs(sent)).map(|it| it.set.clone()) else {
-            // Destroyed or replaced meanwhile.
+            // It was destroyed or replaced meanwhile.
             mux.requests_mut().take(sent);
             let failure = does_not_exist(id);
             return mux.fail(&pending.owner, &failure);
@@ -313,7 +315,7 @@ impl Copilot {
                 return self.on_turn_failed(mux, id, sent, *kind);
             }
         };
-        info!(conversation = %id, partition = %set, "moved to a process");
+        info!(conversation = %id, partition = %set, "conversation moved to a process");
         let mut all = vec![sent];
         self.leave_behind(mux, id, backend);
         self.conversations.move_to(id, backend);
@@ -335,14 +337,14 @@ impl Copilot {
         }
     }
 
-    /// A conversation is served by another process from now on: the one that knows it forgets it.
+    /// Makes the old process forget a conversation that another process serves.
     pub(crate) fn leave_behind(&mut self, mux: &mut Mux, id: &ConversationId, backend: super::BackendId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Some(process) = conversation.known_by().filter(|it| it.backend != backend) else { return };
         if process.backend == self.primary {
             self.modes.add_tombstone(id);
         }
-        // With what it tells the model it may remove what that is to be restored from.
+        // A server that records its requests could remove the record for the restore.
         let is_kept = self.session.kept_transcripts.is_some();
         if mux.is_current(process) && id.as_text().is_some() && !is_kept {
             Self::make_forget(mux, process, id);
@@ -351,7 +353,7 @@ impl Copilot {
 }
 
 impl Mode {
-    /// Whether the server lists exactly this mode with exactly these tools; else why not.
+    /// Checks that the server lists exactly this mode with exactly these tools.
     fn is_listed(&self, modes: &[u8]) -> Result<(), String> {
         let all = elements(modes).map(|range| &modes[range]);
         let mut found = all.filter(|it| text(it, &["id"]).as_deref() == Some(&self.uri));
@@ -366,21 +368,21 @@ impl Mode {
         if tools != self.written {
             return Err("the server lists it with other tools".to_owned());
         }
-        // What lspool has read in the file of the editor's must be what the server reads there.
+        // The server must read the same in the editor's file as lspool.
         let Some(of) = &self.key.of else { return Ok(()) };
         let mut all = elements(modes).map(|range| &modes[range]);
         let of = all
             .find(|it| text(it, &["id"]).as_ref() == Some(of))
-            .ok_or("the server does not list the editor's own")?;
+            .ok_or("the server does not list the editor's mode")?;
         let is_own = match custom_tools(of) {
             Some(own) => own.into_iter().filter(|it| self.tools.contains(it)).eq(tools),
             None => self.tools == tools,
         };
-        if is_own { Ok(()) } else { Err("the server lists the editor's own with other tools".to_owned()) }
+        if is_own { Ok(()) } else { Err("the server lists the editor's mode with other tools".to_owned()) }
     }
 }
 
-/// A turn is kept to its tools by its process from now on.
+/// Changes the restriction of a turn to its process.
 fn kept_by_process(mut purpose: Purpose) -> Purpose {
     if let Purpose::Copilot(CopilotPurpose::Turn { restriction, .. }) = &mut purpose {
         *restriction = Restriction::Process;
@@ -388,7 +390,7 @@ fn kept_by_process(mut purpose: Purpose) -> Purpose {
     purpose
 }
 
-/// What a server says of a conversation that it does not know.
+/// The error of a server for an unknown conversation.
 pub(crate) fn does_not_exist(id: &ConversationId) -> Failure {
     let id = id.as_text().map_or_else(|| id.to_string(), Cow::into_owned);
     let message =
@@ -396,7 +398,7 @@ pub(crate) fn does_not_exist(id: &ConversationId) -> Failure {
     Failure::new(Cause::Unknown, message)
 }
 
-/// The tools that a mode is listed with, if it does not have all. What is no text is one that nobody has.
+/// The tools in the list entry of a mode; `None` is every tool. An entry that is not a string matches no tool.
 fn custom_tools(mode: &[u8]) -> Option<Vec<String>> {
     let tools: Vec<Value> = serde_json::from_slice(&mode[member(mode, "customTools")?]).ok()?;
     Some(tools.into_iter().map(|it| it.as_str().unwrap_or_default().to_owned()).collect())

@@ -1,14 +1,14 @@
-//! Progress reports that differ from an earlier one in their words only.
+//! Recognizes progress reports that differ from an earlier one only in their text.
 //!
-//! An answer comes in thousands of reports that differ in one string. Where all around it is byte for byte as it
-//! was, so is what it means: only the string is read.
+//! An answer comes in thousands of reports that differ in one string. If everything else is equal byte for byte, only
+//! the string is parsed.
 
 use std::collections::VecDeque;
 
 use super::ProgressReport;
 use crate::core::ids::{ConversationId, TurnId};
 
-/// So many are remembered: answers that come at the same time.
+/// How many shapes to keep: answers that come at the same time.
 const REMEMBERED: usize = 16;
 
 /// The shapes of the last reports.
@@ -21,15 +21,15 @@ pub(crate) struct ReplyDelta<'a> {
     pub(crate) conversation: ConversationId,
     pub(crate) turn: TurnId,
     pub(crate) round: u64,
-    /// A raw string.
+    /// The raw string.
     pub(crate) reply: &'a [u8],
 }
 
 #[derive(Debug)]
 struct Shape {
-    /// All that stands before the words, up to the quote.
+    /// The bytes before the text, up to the quote.
     before: Vec<u8>,
-    /// All that follows, from the quote on.
+    /// The bytes after the text, from the quote on.
     after: Vec<u8>,
     conversation: ConversationId,
     turn: TurnId,
@@ -37,14 +37,14 @@ struct Shape {
 }
 
 impl Shapes {
-    /// What these parameters of `$/progress` say, if they are like others before them.
+    /// Reads parameters of `$/progress` of a known shape.
     pub(crate) fn read<'a>(&self, params: &'a [u8]) -> Option<ReplyDelta<'a>> {
         self.0.iter().find_map(|it| it.read(params))
     }
 
-    /// Remembers how this looks, if it is a report that says a few words and nothing else, and is like no earlier one.
+    /// Notes the shape of a report that only adds text, if it is new.
     pub(crate) fn learn(&mut self, params: &[u8], progress: &ProgressReport<'_>) {
-        // It may be, and have been read as a whole all the same: that of a turn which goes on in another process.
+        // A known shape may be parsed in full for a turn that continues in another process.
         if self.read(params).is_none()
             && let Some(shape) = Shape::of(params, progress)
         {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever follows the words: what is read by its shape is what is read by looking at all of it.
+        /// For any text, the result by shape equals the result of parsing.
         #[test]
         fn shape_reading_agrees_with_full_parsing(text in r#"[a"\\{}\[\],:]{0,12}"#, more in r#"[a"\\{}\[\],:]{0,4}"#) {
             let shapes = learned(&words("c", "one"));

@@ -1,4 +1,4 @@
-//! Ids of a turn that goes on in another process: rounds are counted on, and no call has the id of an earlier one.
+//! The ids of a turn that another process continues: rounds count on, and no call reuses an id.
 
 use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
@@ -10,19 +10,19 @@ use crate::{
     util::json,
 };
 
-/// The share of a turn that one process answers, after another one has begun it.
+/// The segment of a turn that one process answers after another one.
 #[derive(Debug, Default)]
 pub(crate) struct TurnSegment {
-    /// Added to its round ids.
+    /// The offset of its round ids.
     offset: u64,
-    /// Ids of the calls before it.
+    /// The ids of earlier calls.
     calls: BTreeSet<String>,
-    /// Which segment it is; the first is 1.
+    /// The number of the segment; the first is 1.
     number: u32,
 }
 
 impl TurnSegment {
-    /// The segment that follows what was recorded.
+    /// The segment after the recorded part.
     pub(super) fn after(before: Option<TurnSegment>, record: &mut RecordedTurn) -> TurnSegment {
         let mut segment = TurnSegment::again(before);
         segment.offset = segment.offset.max(record.cut());
@@ -30,7 +30,7 @@ impl TurnSegment {
         segment
     }
 
-    /// The segment that answers a question asked after all earlier output: its rounds are new.
+    /// The segment for a message after all earlier output: its rounds are new.
     pub(crate) fn following(before: Option<TurnSegment>, record: &mut RecordedTurn) -> TurnSegment {
         let mut segment = TurnSegment::again(before);
         segment.offset = segment.offset.max(record.last_round());
@@ -38,13 +38,13 @@ impl TurnSegment {
         segment
     }
 
-    /// The segment that follows one that reported nothing.
+    /// The segment after one without reports.
     pub(super) fn again(before: Option<TurnSegment>) -> TurnSegment {
         let before = before.unwrap_or(TurnSegment { number: 1, ..TurnSegment::default() });
         TurnSegment { number: before.number + 1, ..before }
     }
 
-    /// The editor's name for a call.
+    /// The editor's id for a call.
     fn call<'a>(&self, id: &'a str) -> Cow<'a, str> {
         let mut id = Cow::Borrowed(id);
         while self.calls.contains(&*id) {
@@ -64,7 +64,7 @@ impl TurnSegment {
         (ours != id).then(|| json!(ours).to_string().into_bytes())
     }
 
-    /// Parameters of a report, as the editor gets them, if they differ.
+    /// The changed parameters of a report for the editor, if they differ.
     pub(crate) fn report(&self, params: &[u8]) -> Option<Vec<u8>> {
         let mut edits: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
         let whole = 0..params.len();
@@ -88,7 +88,7 @@ impl TurnSegment {
         (out != params).then_some(out)
     }
 
-    /// A tool call or confirmation, as the editor gets it.
+    /// A tool call or confirmation for the editor.
     pub(crate) fn asked(&self, frame: &Frame) -> Frame {
         let params = frame.params().unwrap_or(b"{}");
         let mut patch = Patch::of(params);
@@ -125,7 +125,7 @@ mod tests {
         let asked = Frame::notification("m", Some(br#"{"roundId":1,"toolCallId":"a"}"#));
         assert_eq!(segment.asked(&asked).params(), Some(br#"{"roundId":3,"toolCallId":"a-2-2"}"#.as_slice()));
         assert_eq!(segment.report(br#"{"value":{"kind":"report"}}"#), None);
-        // As far as one can count.
+        // The largest number.
         let most = format!(r#"{{"roundId":{}}}"#, u64::MAX);
         let asked = Frame::notification("m", Some(most.as_bytes()));
         assert_eq!(segment.asked(&asked).params(), Some(most.as_bytes()));

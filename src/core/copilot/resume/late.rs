@@ -1,8 +1,8 @@
-//! The editor's answers to what a process has asked that is gone.
+//! The editor's answers to questions of a dead process.
 //!
-//! The result of a client's tool is waited for, without a limit, as the server itself does. A confirmation of a
-//! client's tool is acted on here: lspool calls the tool. Any other confirmation stays open: if the next process asks
-//! the same, it gets the answer.
+//! lspool waits for the result of a client's tool without a limit, like the server. It acts on a confirmation of a
+//! client's tool: it calls the tool. Any other confirmation stays open: if the next process asks the same, it gets
+//! the answer.
 
 use serde_json::{Value, json};
 
@@ -25,11 +25,11 @@ use crate::{
     util::json,
 };
 
-/// What a server adds to the input in a confirmation.
+/// Members that a server adds to the input in a confirmation.
 const ADDED: [&str; 2] = ["toolType", "commandLineType"];
 
 impl Copilot {
-    /// The editor has answered what a process has asked that is gone.
+    /// Handles the editor's answer to a question of a dead process.
     pub(crate) fn on_late_answer(
         &mut self,
         mux: &mut Mux,
@@ -84,7 +84,7 @@ impl Copilot {
         }
     }
 
-    /// The user has allowed a client's tool, or has not: what the server would do now is done here.
+    /// Acts on the user's decision about a client's tool, like the server.
     pub(super) fn on_late_confirmation(
         &mut self,
         mux: &mut Mux,
@@ -107,7 +107,7 @@ impl Copilot {
         }
     }
 
-    /// Calls a client's tool in place of the process that is gone.
+    /// Calls a client's tool instead of the dead process.
     fn invoke(&mut self, mux: &mut Mux, id: &ConversationId, params: &[u8]) {
         let mut call = Patch::of(b"{}");
         for key in ["toolCallId", "roundId", "turnId", "conversationId"] {
@@ -130,8 +130,8 @@ impl Copilot {
         }
     }
 
-    /// A process asks for a confirmation. If the editor was asked the same for the process before it, that answer is
-    /// this one's. Whether it was.
+    /// Answers a confirmation with the editor's answer to the same one of the previous process. Returns whether there
+    /// was one.
     pub(crate) fn answer_confirmation(
         &mut self,
         mux: &mut Mux,
@@ -167,7 +167,7 @@ fn is_same(one: &Frame, other: &Frame) -> bool {
     ["name", "input"].into_iter().all(|key| what(one, key) == what(other, key))
 }
 
-/// What was confirmed as the report of a call, and its round.
+/// The report of a confirmed call, with its round.
 fn confirmed(params: &[u8], accepted: bool) -> Option<(u64, Vec<u8>)> {
     let round: u64 = serde_json::from_slice(&params[member(params, "roundId")?]).ok()?;
     let (id, name) = (text(params, &["toolCallId"])?, text(params, &["name"])?);
@@ -182,7 +182,7 @@ fn confirmed(params: &[u8], accepted: bool) -> Option<(u64, Vec<u8>)> {
     Some((round, Patch::of(call.to_string().as_bytes()).set("input", &input).finish()))
 }
 
-/// The input of the tool, without what the server adds to it for the dialogue.
+/// The input of the tool, without members that the server adds for the dialog.
 fn input(params: &[u8]) -> Vec<u8> {
     let mut patch = Patch::of(path(params, &["input"]).map_or(b"{}", |it| &params[it]));
     for key in ADDED {

@@ -1,4 +1,4 @@
-//! Reports that lspool makes: of calls whose process cannot report them any more.
+//! Reports of lspool about calls of a dead process.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use crate::{
     rpc::{Frame, Patch},
 };
 
-/// A round with what became of a call that the editor takes for running.
+/// A round with the end of a call that the editor sees as running.
 pub(super) fn settled(round: u64, call: &mut RecordedCall) -> Option<Vec<u8>> {
     let open = call.open.take()?;
     let mut patch = Patch::of(open.get().as_bytes());
@@ -41,7 +41,7 @@ pub(crate) fn round_with(round: u64, call: &[u8]) -> Vec<u8> {
 }
 
 impl Copilot {
-    /// The record of the running turn of a conversation, be it a sub-agent's.
+    /// The record of a conversation's running turn, also for a sub-agent.
     pub(super) fn running_turn(&mut self, id: &ConversationId) -> Option<&mut RecordedTurn> {
         let conversation = self.conversations.get_mut(id)?;
         let turn = conversation.active_turn.turn.clone()?;
@@ -67,8 +67,8 @@ impl Copilot {
         mux.tell_editor(Frame::notification("$/progress", Some(&params)));
     }
 
-    /// A sub-agent cannot be resumed. The call that started it gets what it has done as its result; one that never
-    /// came to start it is dropped.
+    /// Closes the sub-agents of a dead process, which cannot be resumed. Their work is the result of the call that
+    /// started them; a call without a sub-agent is dropped.
     pub(super) fn close_sub_agents(&mut self, mux: &mut Mux, top: &ConversationId, of: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(of) else { return };
         let (before, caller) = (conversation.active_turn.sub_agents, conversation.active_turn.turn.clone());
@@ -104,7 +104,7 @@ impl Copilot {
         }
     }
 
-    /// The sub-agents that a turn has called, without those that were done: of these, there are so many.
+    /// The sub-agents of a turn, without the first `done` ones.
     fn sub_agents(&self, top: &ConversationId, caller: Option<&TurnId>, done: usize) -> Vec<ConversationId> {
         let family = self.conversations.family(top);
         let over =

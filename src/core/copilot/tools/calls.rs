@@ -1,11 +1,11 @@
-//! Who carries out a call: the editor, if it has registered a tool of that name, else lspool itself.
+//! Chooses who runs a call: the editor, if it has registered a tool of that name, else lspool.
 //!
-//! The builtin tools are asked like a client: under a number of the same table, with the same frames, and their
-//! answer is treated as a client's. So a call of theirs is kept from the other tools of a set, survives the death of
-//! its process, is part of the history, and is cancelled with its turn, as any other is.
+//! The builtin tools get calls like a client: in the same table, with the same frames, and their answers are treated
+//! like a client's. So a call of them is restricted by the set, survives the death of its process, is part of the
+//! history, and is cancelled with its turn.
 //!
-//! **lspool runs no command that nobody has allowed**: the list in the configuration, or the editor in the
-//! confirmation that the server asks for. If the server asks for none, lspool does.
+//! **lspool runs no command without permission**: by the list in the configuration, or by the editor in the server's
+//! confirmation. If the server does not ask, lspool does.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -29,11 +29,11 @@ use crate::{
     rpc::{Frame, Patch, RawId, elements, file_path, member, path, text},
 };
 
-/// What a server asks before a call that needs to be confirmed.
+/// The server's request before a call that needs a confirmation.
 pub(crate) const CONFIRMATION: &str = "conversation/invokeClientToolConfirmation";
 
 impl Copilot {
-    /// The configuration says whether there are tools of lspool's own.
+    /// Enables builtin tools as the configuration says.
     pub(in crate::core::copilot) fn choose_tools(&mut self, mux: &Mux) {
         let is_wanted = self.server(mux).settings.builtin_tools == BuiltinTools::Fallback;
         let definition = |it: Tool| (it.name().to_owned(), it.definition().to_string().into());
@@ -41,20 +41,19 @@ impl Copilot {
         self.catalog.stand_in(tools.collect());
     }
 
-    /// Registers the builtin tools at the primary. Other processes get them with the rest of the catalog.
+    /// Registers the builtin tools at the primary. Other processes get them with the catalog.
     pub(crate) fn register_builtin_tools(&mut self, mux: &mut Mux) {
         let Some(params) = self.catalog.builtin_tools() else { return };
         self.change_primary(mux, ToolChange::Nothing, "conversation/registerTools", &params);
     }
 
-    /// A change of the primary's tools, as if the editor had made it: until it is answered, no other process takes
-    /// turns.
+    /// Changes the primary's tools like the editor: until the answer, no other process takes turns.
     fn change_primary(&mut self, mux: &mut Mux, change: ToolChange, method: &str, params: &[u8]) {
         let frame = Frame::request(RawId::from(0), method, Some(params));
         self.send_tool_change(mux, Owner::Proxy, change, &frame);
     }
 
-    /// The configuration says something else than before: running processes follow.
+    /// Applies a changed configuration to running processes.
     pub(crate) fn change_builtin_tools(&mut self, mux: &mut Mux) {
         let before = self.catalog.builtin_ids();
         self.choose_tools(mux);
@@ -75,7 +74,7 @@ impl Copilot {
         }
     }
 
-    /// Asks whoever has the tool of a call, or of a confirmation; gives the number under which it is asked.
+    /// Sends a call or a confirmation to its runner; returns its number.
     pub(crate) fn ask_tool(
         &mut self,
         mux: &mut Mux,
@@ -85,7 +84,7 @@ impl Copilot {
     ) -> SentId {
         let name = text(frame.params().unwrap_or(b"{}"), &["name"]).unwrap_or_default();
         let name = bare(&name);
-        // Any other question of a server is none that a list could answer.
+        // Only a confirmation can be answered by the list.
         let is_for_list =
             matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { kind: ToolQuestion::Call, .. }))
                 || name == TERMINAL;
@@ -108,12 +107,12 @@ impl Copilot {
         sent
     }
 
-    /// Whether a confirmation is about a builtin tool that only reads, in the workspace. Nobody is asked about that: a
-    /// server asks about relative paths, which the definitions of these tools invite.
+    /// Whether a confirmation is about a builtin tool that only reads in the workspace, which needs no question: a
+    /// server asks about relative paths, which these tools invite.
     pub(in crate::core::copilot) fn reads_in_workspace(&self, mux: &Mux, asked: &Frame) -> bool {
         let params = asked.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
-        // The tool of an MCP server may have any name.
+        // A tool of an MCP server may have any name.
         let is_foreign =
             ["mcpServerName", "mcpToolName"].iter().any(|it| path(params, &["input", it]).is_some());
         let tool = Tool::named(bare(&name)).filter(|it| !is_foreign && self.catalog.is_builtin(it.name()));
@@ -147,7 +146,8 @@ impl Copilot {
         given.iter().any(|(asked, answer)| is_about(asked, call) && accepts(Some(answer)))
     }
 
-    /// What was allowed is one call: neither another one, nor the same once more after the death of its process.
+    /// Uses up a permission, which is for one call: not for another one, nor for the same one after the death of its
+    /// process.
     fn spend_confirmation(&mut self, id: &ConversationId, call: &Frame) {
         for id in [id.clone(), self.conversations.top(id)] {
             if let Some(conversation) = self.conversations.get_mut(&id) {
@@ -156,10 +156,10 @@ impl Copilot {
         }
     }
 
-    /// The builtin tools have answered.
+    /// Handles an answer of the builtin tools.
     pub(crate) fn on_tool_ran(&mut self, mux: &mut Mux, answer: &Frame) {
         let Some(sent) = answer.id().and_then(|it| mux.requests().asked_of_tools(&it)) else {
-            return debug!(?answer, "dropped: what came of a call that nobody waits for");
+            return debug!(?answer, "dropped: result of an unknown call");
         };
         if verdict(answer).as_deref() == Some(ASK) {
             return Self::ask_to_allow(mux, sent);
@@ -169,7 +169,7 @@ impl Copilot {
         }
     }
 
-    /// No list allows a command: the user is asked.
+    /// Asks the user about a command that is not on the list.
     fn ask_to_allow(mux: &mut Mux, sent: SentId) {
         let Some(Pending { purpose, frame, .. }) = mux.requests().get(sent) else { return };
         if matches!(
@@ -180,12 +180,12 @@ impl Copilot {
             mux.requests_mut().redirect(sent, To::Client(ClientId::EDITOR));
             return mux.tell_editor(frame);
         }
-        info!("a command of which the server has not asked whether it may be run");
+        info!("asked the user about a command, because the server did not");
         let params = question(frame.params().unwrap_or(b"{}"));
         mux.ask_editor(Purpose::Allow(sent), CONFIRMATION, Some(&params));
     }
 
-    /// The user has answered lspool's own question whether a call may be carried out.
+    /// Handles the user's answer to lspool's question about a call.
     pub(crate) fn on_allowed(&mut self, mux: &mut Mux, call: SentId, answer: Option<&Frame>) {
         let Some(pending) = mux.requests().get(call).filter(|it| it.to == To::BuiltinTools) else { return };
         if accepts(answer) {
@@ -199,7 +199,7 @@ impl Copilot {
     }
 }
 
-/// A path without steps back. Links are for whoever opens it.
+/// A path without `..`. The opener handles links.
 fn plain_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -222,7 +222,7 @@ fn is_about(asked: &Frame, call: &Frame) -> bool {
     called.is_some() && key(asked) == called
 }
 
-/// What an answer to a confirmation says.
+/// The decision in an answer to a confirmation.
 fn verdict(answer: &Frame) -> Option<String> {
     let result = answer.result()?;
     text(&result[elements(result).next()?], &["result"])
@@ -232,7 +232,7 @@ fn accepts(answer: Option<&Frame>) -> bool {
     answer.and_then(verdict).as_deref() == Some("accept")
 }
 
-/// A question whether a call may be carried out, as the server asks it.
+/// A question about a call, in the server's form.
 fn question(call: &[u8]) -> Vec<u8> {
     let mut asked = Patch::of(b"{}");
     for key in ["toolCallId", "roundId", "turnId", "conversationId", "input"] {

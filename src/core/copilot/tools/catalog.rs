@@ -1,8 +1,7 @@
-//! The editor's tool catalog: what `registerTools`, `unregisterTools` and `updateToolsStatus` add up to, and
-//! its projection onto a tool set.
+//! The editor's tool catalog: the sum of `registerTools`, `unregisterTools` and `updateToolsStatus`, and its
+//! projection onto a tool set.
 //!
-//! It follows the primary: a change counts once the primary has accepted it. Schemas are kept as the editor
-//! wrote them.
+//! It follows the primary: a change counts once the primary has accepted it. Schemas stay as the editor wrote them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +15,7 @@ use crate::{
     rpc::{elements, member, text},
 };
 
-/// How the server forms the id of a tool that a client registered.
+/// The prefix of the server's ids for tools of a client.
 const CLIENT_TOOL_ID: &str = "copilot-editor.";
 
 impl ToolChange {
@@ -65,7 +64,7 @@ impl ToolChange {
         }
     }
 
-    /// What of this change a partition with this set is told: method and parameters.
+    /// The projection of this change onto a set: method and parameters.
     pub(super) fn projected(&self, set: &ToolSet) -> Option<(&'static str, Vec<u8>)> {
         match self {
             ToolChange::Register(tools) => {
@@ -90,7 +89,7 @@ impl ToolChange {
     }
 }
 
-/// As servers are told of it.
+/// The status in a message to a server.
 pub(crate) fn status(enabled: bool) -> &'static str {
     if enabled { "enabled" } else { "disabled" }
 }
@@ -107,41 +106,41 @@ fn register_params<'a>(tools: impl IntoIterator<Item = &'a Bytes>) -> Vec<u8> {
     out
 }
 
-/// What the calls so far add up to.
+/// The catalog.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
-    /// In the order in which they were registered: that is the order in which models are told of them.
+    /// In the order of registration, which is the order for models.
     tools: IndexMap<String, Bytes>,
-    /// lspool's own, each of which stands in for one that the client has not registered.
+    /// The builtin tools, each used unless the client has registered one of that name.
     own: BTreeMap<String, Bytes>,
-    /// Names of those that the client has taken away.
+    /// Names of builtin tools that the client has removed.
     unwanted: BTreeSet<String>,
-    /// Ids of the server's own tools that the editor has taken away.
+    /// Ids of the server's tools that the editor has removed.
     removed: BTreeSet<String>,
-    /// Names whose status was set, with the last one.
+    /// Names with their last status.
     statuses: BTreeMap<String, bool>,
-    /// Changes that the primary has not answered yet.
+    /// How many changes the primary has not answered.
     pub(crate) undecided: usize,
 }
 
 impl Catalog {
-    /// A tool that the client has registered, as it was written, or one of lspool's own in its place.
+    /// The definition of a client's tool, or of a builtin tool instead.
     pub(crate) fn tool(&self, name: &str) -> Option<&Bytes> {
         self.tools.get(name).or_else(|| self.own.get(name))
     }
 
-    /// From now on these stand in for what the client has not registered.
+    /// Sets the builtin tools.
     pub(super) fn stand_in(&mut self, own: BTreeMap<String, Bytes>) {
         self.own = own;
         self.own.retain(|name, _| !self.unwanted.contains(name));
     }
 
-    /// Whether calls of this tool are lspool's own to carry out.
+    /// Whether lspool runs calls of this tool.
     pub(super) fn is_builtin(&self, name: &str) -> bool {
         self.own.contains_key(name) && !self.tools.contains_key(name)
     }
 
-    /// All, in the order in which a process was told of them.
+    /// All tools, in the order for a process.
     fn all(&self) -> impl Iterator<Item = (&String, &Bytes)> {
         let first = self.own.iter().map(|(name, own)| (name, self.tools.get(name).unwrap_or(own)));
         first.chain(self.tools.iter().filter(|(name, _)| !self.own.contains_key(*name)))
@@ -151,22 +150,22 @@ impl Catalog {
         self.own.iter().filter(|(name, _)| !self.tools.contains_key(*name))
     }
 
-    /// Parameters that register the builtin tools, if there are any.
+    /// The parameters that register the builtin tools, if there are any.
     pub(crate) fn builtin_tools(&self) -> Option<Vec<u8>> {
         self.own().next().map(|_| register_params(self.own().map(|(_, it)| it)))
     }
 
-    /// How the server calls them.
+    /// The server's ids for the builtin tools.
     pub(super) fn builtin_ids(&self) -> Vec<String> {
         self.own().map(|(name, _)| format!("{CLIENT_TOOL_ID}{name}")).collect()
     }
 
-    /// Whether a tool is one that the client has registered.
+    /// Whether the client has registered a tool.
     pub(crate) fn is_clients(&self, name: &str) -> bool {
         self.tools.contains_key(name)
     }
 
-    /// The names of the tools that the client has registered, and of lspool's own.
+    /// The names of the client's and the builtin tools.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         self.all().map(|(name, _)| name)
     }
@@ -176,7 +175,7 @@ impl Catalog {
         self.statuses.get(name) == Some(&false)
     }
 
-    /// The primary has accepted this change.
+    /// Applies a change that the primary has accepted.
     pub(crate) fn apply(&mut self, change: &ToolChange) {
         match change {
             ToolChange::Register(tools) => {
@@ -203,8 +202,8 @@ impl Catalog {
         }
     }
 
-    /// Everything a fresh process with this set is told. The first call is made even when it registers nothing:
-    /// its answer lists what the process offers.
+    /// The messages for a new process with this set. The first is sent even if it registers nothing, because its
+    /// answer lists the offered tools.
     pub(super) fn projection(&self, set: &ToolSet) -> Vec<(&'static str, Vec<u8>)> {
         let mine = self.all().filter(|(name, _)| set.contains(name)).map(|(_, it)| it);
         let mut calls = vec![("conversation/registerTools", register_params(mine))];
@@ -218,7 +217,7 @@ impl Catalog {
     }
 }
 
-/// Ids of the tools in a register answer that are not in the set.
+/// The ids in an answer to `registerTools` of tools outside the set.
 pub(crate) fn outside(offered: &[u8], set: &ToolSet) -> Vec<String> {
     elements(offered)
         .map(|range| &offered[range])
@@ -259,7 +258,7 @@ mod tests {
             ]
         );
         assert_eq!(calls(&it, &[])[0], r#"registerTools {"tools":[]}"#);
-        // Registering a name again enables it.
+        // A second registration enables a tool.
         it.apply(&ToolChange::register(br#"{"tools":[{"name":"a"}]}"#));
         assert_eq!(calls(&it, &["a"]).len(), 2);
     }

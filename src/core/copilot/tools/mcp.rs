@@ -1,9 +1,9 @@
-//! MCP servers: which are still to come up, and taking away their tools that are outside the set, or that the editor
-//! has switched off.
+//! MCP servers of a process: waits for their start, and disables their tools outside the set or switched off by the
+//! editor.
 //!
-//! **A turn of a restricted partition begins when the MCP servers that the set wants have come up**, or `mcp_wait` is
-//! over: a server offers all its tools at first, and lspool cannot take them away before they are there. A server that
-//! comes later has its tools taken away then; calls of turns that run meanwhile are refused at their confirmation.
+//! **A turn of a restricted partition begins after the MCP servers of its set have started**, or after `mcp_wait`: a
+//! server first offers all its tools, and lspool can disable them only then. The tools of a late server are disabled
+//! when it starts; calls of running turns are refused at their confirmation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,21 +24,21 @@ use crate::{
     rpc::{Frame, member},
 };
 
-/// The MCP servers of one process.
+/// The MCP servers of a process.
 #[derive(Debug, Default)]
 pub(crate) struct McpServers {
-    /// By name; whether its tools have come.
+    /// By name, with whether its tools have come.
     configured: BTreeMap<String, bool>,
     waiting: Waiting,
 }
 
 #[derive(Debug, Default)]
 enum Waiting {
-    /// What is not there yet is waited for, from the next moment on.
+    /// The missing servers get their time from the next event on.
     #[default]
     Yes,
     Until(Instant),
-    /// Nothing more is waited for.
+    /// The wait is over.
     No,
 }
 
@@ -64,14 +64,14 @@ impl McpServers {
         self.waiting = Waiting::No;
     }
 
-    /// Servers that have just been configured have their time from now on.
+    /// Starts the time of newly configured servers.
     pub(crate) fn note(&mut self, now: Instant, patience: Duration) {
         if matches!(self.waiting, Waiting::Yes) && self.configured.values().any(|it| !it) {
             self.waiting = Waiting::Until(now + patience);
         }
     }
 
-    /// Those that have not come up.
+    /// The servers that have not started.
     pub(crate) fn missing(&self) -> impl Iterator<Item = &str> {
         self.configured.iter().filter(|(_, is_up)| !**is_up).map(|(name, _)| name.as_str())
     }
@@ -89,7 +89,7 @@ impl McpServers {
     }
 }
 
-/// What `copilot/mcpTools` says of one server, and the answer to `mcp/updateToolsStatus`.
+/// The entry of a server in `copilot/mcpTools`, or in the answer to `mcp/updateToolsStatus`.
 #[derive(serde::Deserialize)]
 pub(crate) struct McpServer {
     pub(crate) name: String,
@@ -100,7 +100,7 @@ pub(crate) struct McpServer {
 #[derive(serde::Deserialize)]
 pub(crate) struct McpTool {
     pub(crate) name: String,
-    /// A client leaves the line out.
+    /// A client leaves the underscore out.
     #[serde(rename = "_status", alias = "status")]
     pub(crate) status: Option<String>,
 }
@@ -111,7 +111,7 @@ impl McpTool {
     }
 }
 
-/// MCP tools that the editor has switched off, by server and name. A fresh process begins with all of them on.
+/// MCP tools that the editor has switched off, by server and name. A new process begins with all of them on.
 #[derive(Debug, Default)]
 pub(crate) struct SwitchedOff(BTreeSet<(String, String)>);
 
@@ -126,8 +126,8 @@ impl SwitchedOff {
 }
 
 impl Copilot {
-    /// The editor switches MCP tools on or off: `mcp/updateToolsStatus`. Of those that it does not know yet a server
-    /// takes no notice; for a mode it writes to a file.
+    /// Notes `mcp/updateToolsStatus` of the editor. A server ignores tools that it does not know yet, and writes the
+    /// status for a mode to a file.
     pub(crate) fn note_mcp_statuses(&mut self, params: &[u8]) {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -155,8 +155,8 @@ impl Copilot {
         self.session.switched_off.0.contains(&(server.to_owned(), tool.to_owned()))
     }
 
-    /// The primary has accepted statuses of tools by name. Where one server has an MCP tool of a name, and nobody
-    /// else, it is that: other processes follow.
+    /// Handles accepted statuses by name. A name that only one MCP server has means its tool, and other processes
+    /// follow.
     pub(super) fn on_named_statuses(&mut self, mux: &mut Mux, change: &ToolChange, partitions: &[BackendId]) {
         let ToolChange::Status(named) = change else { return };
         let mut meant = Vec::new();
@@ -182,7 +182,7 @@ impl Copilot {
         }
     }
 
-    /// What a process says of its MCP tools, as it will be when those are off again that the editor has switched off.
+    /// Marks the tools that the editor has switched off in a process's list of MCP tools.
     pub(crate) fn as_switched(&self, frame: &Frame) -> Option<Frame> {
         if self.session.switched_off.0.is_empty() {
             return None;
@@ -205,8 +205,7 @@ impl Copilot {
         mux.ask_backend(id, Purpose::Copilot(CopilotPurpose::Narrow), "mcp/updateToolsStatus", &params);
     }
 
-    /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are,
-    /// and those that are switched off.
+    /// Disables tools outside the set or switched off, when an MCP server has started. It is impossible earlier.
     pub(crate) fn on_mcp_tools(&mut self, mux: &mut Mux, process: ProcessId, params: &[u8]) {
         if mux.backend(process.backend).is_some_and(Backend::goes_on) {
             self.take_away(mux, process, params);
@@ -241,53 +240,50 @@ impl Copilot {
         if narrowed.is_empty() {
             return self.flush(mux, process.backend);
         }
-        info!(
-            backend = mux.name_of(process.backend),
-            "taking away MCP tools outside the set, or switched off"
-        );
+        info!(backend = mux.name_of(process.backend), "disabled MCP tools outside the set or switched off");
         self.narrow(mux, process.backend, &narrowed);
     }
 
-    /// A process has answered for its MCP tools. It refuses only when the MCP server is gone, and the tools with it.
+    /// Handles the answer about MCP tools. A process refuses only if the MCP server is gone, and its tools with it.
     pub(crate) fn on_narrowed(&mut self, mux: &mut Mux, process: ProcessId, answer: &Frame) {
         let id = process.backend;
         self.change_partition(mux, id, |it| it.projecting = it.projecting.saturating_sub(1));
         if answer.error_value().is_some() {
             let why = reason(answer);
-            warn!(backend = mux.name_of(id), why, "taking away MCP tools was refused");
+            warn!(backend = mux.name_of(id), why, "server refused to disable MCP tools");
         }
         self.flush(mux, process.backend);
     }
 
-    /// The settings that a partition is given name these MCP servers.
+    /// Waits for the MCP servers in the settings of a partition.
     pub(crate) fn await_mcp(&mut self, mux: &mut Mux, id: BackendId, servers: Vec<String>) {
         if self.partitions.set(id).is_some_and(|it| !it.is_all()) {
             self.change_partition(mux, id, |it| it.mcp.configured(servers));
         }
     }
 
-    /// A new sign-in may bring up a server that lspool had abandoned.
+    /// Waits again after a sign-in, which may start an abandoned server.
     pub(crate) fn await_mcp_again(&mut self, mux: &mut Mux, id: BackendId) {
         self.change_partition(mux, id, |it| it.mcp.waiting = Waiting::Yes);
     }
 
-    /// MCP servers are not started without a sign-in: nothing is to be waited for. A process says so too while the
-    /// editor's own sign-in has not reached it.
+    /// Stops waiting without a sign-in, because MCP servers do not start then. A process also reports that before it
+    /// has the editor's sign-in.
     pub(crate) fn on_error_status(&mut self, mux: &mut Mux, id: BackendId) {
         if !self.session.has_auth() {
             self.go_on_without_mcp(mux, id);
         }
     }
 
-    /// `mcp_wait` is over: the user hears which tools the turns of a partition do without.
+    /// Tells the user after `mcp_wait` which tools are missing.
     pub(crate) fn tell_missing_mcp(&self, mux: &mut Mux, id: BackendId) {
         let Some(partition) = self.partitions.get(id) else { return };
         let missing: Vec<&str> = partition.mcp.missing().collect();
         let (missing, name) = (missing.join(", "), mux.name_of(id).to_owned());
-        warn!(backend = name, missing, "MCP servers have not started: turns begin without their tools");
+        warn!(backend = name, missing, "MCP servers did not start in time; turns run without their tools");
         let wait = mux.servers().get(self.server).settings.mcp_wait.as_secs_f64();
         let message = format!(
-            "lspool: {name} has no tools of the MCP server {missing}, which has not started within {wait} s; \
+            "lspool: {name} has no tools of the MCP server {missing}, which did not start within {wait} s; \
              if it needs more time, raise mcp_wait"
         );
         mux.show(Severity::Warning, &message);

@@ -1,7 +1,7 @@
-//! Keeping every partition to its tools: projections of the catalog, and taking away what lies outside a set.
+//! Restricts every partition to its tools: sends projections of the catalog, and removes tools outside a set.
 //!
-//! **A partition takes no turn while it offers a tool outside its set**: its turns are queued until its own answer
-//! has shown that it does not.
+//! **A partition takes no turn while it offers a tool outside its set**: its turns are queued until its answer has
+//! shown that it does not.
 
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -30,18 +30,17 @@ use crate::{
     rpc::Frame,
 };
 
-/// How often a partition is told to drop tools before it counts as impossible to restrict.
+/// How often lspool removes tools before it stops the partition.
 const CORRECTIONS: u8 = 4;
 
 impl Copilot {
-    /// While the primary has not decided about a change, restricted partitions take no turns: the next one must
-    /// see the change.
+    /// Holds restricted partitions while the primary decides about a change: their next turn must see it.
     pub(super) fn tool_change_begun(&mut self, mux: &mut Mux) {
         self.catalog.undecided += 1;
         self.sync_holds(mux);
     }
 
-    /// The primary has decided about a change.
+    /// Handles the primary's decision about a change.
     pub(in crate::core::copilot) fn tool_change_decided(&mut self, mux: &mut Mux) {
         self.catalog.undecided = self.catalog.undecided.saturating_sub(1);
         if self.catalog.undecided == 0 {
@@ -53,7 +52,7 @@ impl Copilot {
         }
     }
 
-    /// The editor changes the catalog.
+    /// Handles a change of the catalog by the editor.
     pub(in crate::core::copilot) fn on_tools(
         &mut self,
         mux: &mut Mux,
@@ -70,7 +69,7 @@ impl Copilot {
         self.send_tool_change(mux, owner, change, frame);
     }
 
-    /// Sends a change of the catalog to the primary, which decides about it.
+    /// Sends a change of the catalog to the primary, which decides.
     pub(super) fn send_tool_change(
         &mut self,
         mux: &mut Mux,
@@ -84,7 +83,7 @@ impl Copilot {
         self.settle_dropped(mux);
     }
 
-    /// The primary has answered a change of the catalog.
+    /// Handles the primary's answer to a change of the catalog.
     pub(in crate::core::copilot) fn on_tools_answered(
         &mut self,
         mux: &mut Mux,
@@ -110,7 +109,7 @@ impl Copilot {
         mux.backends().iter().filter(follows).map(|it| it.id).collect()
     }
 
-    /// Tells a fresh process the whole catalog.
+    /// Sends the whole catalog to a new process.
     pub(in crate::core::copilot) fn project_all(&mut self, mux: &mut Mux, id: BackendId) {
         let Some(set) = self.partitions.set(id) else { return };
         let calls = self.catalog.projection(set);
@@ -118,8 +117,8 @@ impl Copilot {
         self.project_builtin_tools(mux, id);
     }
 
-    /// Tells a process of the tools that lspool has for its conversations: whatever the editor has under their
-    /// names, here they are lspool's.
+    /// Registers lspool's tools for the conversations of a process: they replace tools of the editor with their
+    /// names.
     fn project_builtin_tools(&mut self, mux: &mut Mux, id: BackendId) {
         let Some(set) = self.partitions.set(id) else { return };
         let server = self.server(mux);
@@ -128,7 +127,7 @@ impl Copilot {
         self.project(mux, id, tools.map(|it| ("conversation/registerTools", it)));
     }
 
-    /// The agents have changed, and with them what leads are told of them.
+    /// Updates the descriptions for leads after a change of the agents.
     pub(crate) fn describe_agents(&mut self, mux: &mut Mux) {
         let is_lead = |id: BackendId| self.partitions.served(id).is_some_and(ToolSet::is_lead);
         let leads: Vec<BackendId> =
@@ -150,7 +149,7 @@ impl Copilot {
         }
     }
 
-    /// A process has answered a projection with what it offers now.
+    /// Handles the answer to a projection, with the offered tools.
     pub(in crate::core::copilot) fn on_projected(
         &mut self,
         mux: &mut Mux,
@@ -164,7 +163,7 @@ impl Copilot {
         }
         let Some(offered) = answer.result() else {
             let why = reason(answer);
-            warn!(backend = mux.name_of(id), why, "a projection of the tool catalog was refused");
+            warn!(backend = mux.name_of(id), why, "server refused a projection of the catalog");
             return self.cannot_restrict(mux, id, &why);
         };
         let Some(partition) = self.partitions.get(id) else { return };
@@ -178,7 +177,7 @@ impl Copilot {
         }
         if !extra.is_empty() {
             partition.corrections += 1;
-            info!(backend = mux.name_of(id), ids = extra.join(","), "taking away tools outside the set");
+            info!(backend = mux.name_of(id), ids = extra.join(","), "removed tools outside the set");
             let call = ToolChange::Unregister(extra).projected(&partition.set);
             return self.project(mux, id, call);
         }
@@ -191,20 +190,20 @@ impl Copilot {
         }
     }
 
-    /// Rather no partition than one with more tools than its agents may use.
+    /// Stops a partition that would have more tools than its agents may use.
     fn cannot_restrict(&mut self, mux: &mut Mux, id: BackendId, why: &str) {
         if id == self.primary {
             return self.flush(mux, id);
         }
         let name = mux.name_of(id).to_owned();
-        let message = format!("{name} is stopped because lspool cannot restrict its tools: {why}");
+        let message = format!("lspool stopped {name} because it cannot restrict its tools: {why}");
         let failure = Failure { cause: Cause::Unrestricted, partition: Some(name), message, retry: false };
         self.fail_backend(mux, id, &failure);
     }
 }
 
-/// Parameters that register the tools that lspool has for a partition; none, if it has none, or if the tool is one
-/// of the editor's and that has none.
+/// The parameters that register lspool's tools for a partition. Without them, those that unregister a tool, if it is
+/// the editor's.
 fn builtin_tools(
     used_by: BuiltinToolsFor,
     config: &Config,

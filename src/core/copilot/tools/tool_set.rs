@@ -1,39 +1,39 @@
-//! Tool sets: which tools an agent may use, and the key by which conversations share a process.
+//! Tool sets: the tools of an agent, and the key by which conversations share a process.
 //!
-//! Names are compared as declared; shorthands (`ide`, a trailing `*`) are expanded when a name is judged, so a
-//! tool that is registered later is covered without a change of the key.
+//! Names are compared as declared. Shorthands (`ide`, a trailing `*`) are expanded when a name is judged, so they
+//! cover a tool that is registered later, with the same key.
 
 use std::{collections::BTreeSet, fmt};
 
 use crate::agents::{DELEGATE, team};
 
-/// The server's own edit tools: registering one unlocks all, and the server asks the client for another one
-/// than the model called. A set that names one stands for all four.
+/// The server's edit tools: registering one enables all, and the server asks the client for another one than the
+/// model called. A set with one of them has all four.
 pub(crate) const EDIT_FAMILY: [&str; 4] =
     ["insert_edit_into_file", "create_file", "apply_patch", "replace_string_in_file"];
 
-/// The tool that runs a sub-agent of the server's own, which has tools of its own.
+/// The server's tool for its own sub-agents, which have other tools.
 pub(crate) const SUB_AGENT: &str = "run_subagent";
 
-/// A set of tool names: the key of a partition.
+/// A set of tool names, which is the key of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ToolSet {
-    /// `None` is every tool.
+    /// The allowed tools; `None` is every tool.
     allowed: Option<BTreeSet<String>>,
-    /// Taken out of every tool; empty unless `allowed` is `None`.
+    /// The removed tools; empty unless `allowed` is `None`.
     denied: BTreeSet<String>,
-    /// With builtin tools: a partition of its own kind.
+    /// The kind of conversations, if lspool has tools for them.
     used_by: BuiltinToolsFor,
 }
 
-/// Which conversations use the set, if lspool has builtin tools for them.
+/// The kinds of conversations that lspool has tools for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum BuiltinToolsFor {
     #[default]
     Nobody,
-    /// They may start sub-agents, and make teams.
+    /// Leads, which may start sub-agents and make teams.
     Lead,
-    /// They are of a team.
+    /// Members of a team.
     Member,
 }
 
@@ -48,7 +48,7 @@ impl BuiltinToolsFor {
 }
 
 impl ToolSet {
-    /// Every tool: the set of the primary partition.
+    /// Every tool: the set of the primary.
     pub(crate) fn all() -> ToolSet {
         ToolSet { allowed: None, denied: BTreeSet::new(), used_by: BuiltinToolsFor::Nobody }
     }
@@ -58,7 +58,7 @@ impl ToolSet {
         ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new(), used_by: BuiltinToolsFor::Nobody }
     }
 
-    /// A declared list (`None` = every tool, empty = none) without the names in `denied`.
+    /// A declared list (`None` is every tool, empty is none) without the names in `denied`.
     pub(crate) fn new<S: AsRef<str>>(tools: Option<&[S]>, denied: &[S]) -> ToolSet {
         let clean = |names: &[S]| -> BTreeSet<String> {
             names.iter().map(|it| it.as_ref().trim().to_owned()).filter(|it| !it.is_empty()).collect()
@@ -68,12 +68,12 @@ impl ToolSet {
             None => ToolSet { allowed: None, denied, used_by: BuiltinToolsFor::Nobody },
             Some(tools) => {
                 let mut allowed = clean(tools);
-                // A declared `*` is every tool, however it is spelled.
+                // A declared `*` is every tool in any spelling.
                 if allowed.contains("*") {
                     return ToolSet { allowed: None, denied, used_by: BuiltinToolsFor::Nobody };
                 }
                 allowed.retain(|name| !denied.iter().any(|it| matches(it, name)));
-                // A shorthand may still cover a denied name: the denial then stays part of the key.
+                // A shorthand may still cover a denied name, which then stays in the key.
                 let denied = denied
                     .into_iter()
                     .filter(|it| allowed.iter().any(|name| is_shorthand(name) || same_family(name, it)))
@@ -83,12 +83,12 @@ impl ToolSet {
         }
     }
 
-    /// The same set, for conversations that may start sub-agents or for others.
+    /// The same set for leads, or for others.
     pub(crate) fn with_lead(self, lead: bool) -> ToolSet {
         ToolSet { used_by: if lead { BuiltinToolsFor::Lead } else { BuiltinToolsFor::Nobody }, ..self }
     }
 
-    /// The same set, for the conversations of a team.
+    /// The same set for members of a team.
     pub(crate) fn with_member(self) -> ToolSet {
         ToolSet { used_by: BuiltinToolsFor::Member, ..self }
     }
@@ -98,39 +98,39 @@ impl ToolSet {
         self.used_by == BuiltinToolsFor::Lead
     }
 
-    /// Whose they are.
+    /// The kind of its conversations.
     pub(crate) fn used_by(&self) -> BuiltinToolsFor {
         self.used_by
     }
 
-    /// Whether every tool is in it that is not taken out.
+    /// Whether it has every tool except the removed ones.
     pub(crate) fn is_open(&self) -> bool {
         self.allowed.is_none()
     }
 
-    /// The names that stand for no others.
+    /// The names that are not shorthands.
     pub(crate) fn spelled_out(&self) -> impl Iterator<Item = &String> {
         self.allowed.iter().flatten().filter(|it| !is_shorthand(it))
     }
 
-    /// Whether tools are in it that are not named.
+    /// Whether it has shorthands.
     pub(crate) fn has_shorthands(&self) -> bool {
         self.allowed.as_ref().is_none_or(|it| it.iter().any(|it| is_shorthand(it)))
     }
 
-    /// The names, as declared; `!` before what is taken out.
+    /// The declared names; `!` before the removed ones.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = match &self.allowed {
             None => vec!["*".to_owned()],
             Some(names) => names.iter().cloned().collect(),
         };
         names.extend(self.denied.iter().map(|it| format!("!{it}")));
-        // One of its own tools stands for all.
+        // One of lspool's tools stands for all.
         names.extend(self.used_by.tools().first().map(|it| format!("+{it}")));
         names
     }
 
-    /// As people read it.
+    /// The set for people.
     pub(crate) fn shown(&self) -> String {
         match self.to_string() {
             _ if self.is_all() => "all".to_owned(),
@@ -139,12 +139,12 @@ impl ToolSet {
         }
     }
 
-    /// Whether this is every tool: such conversations live in the primary partition.
+    /// Whether it is every tool: the primary serves such conversations.
     pub(crate) fn is_all(&self) -> bool {
         self.allowed.is_none() && self.denied.is_empty() && self.used_by == BuiltinToolsFor::Nobody
     }
 
-    /// Whether a tool of this name is in the set.
+    /// Whether it has a tool of this name.
     pub(crate) fn contains(&self, name: &str) -> bool {
         if self.used_by.tools().contains(&name) {
             return true;
@@ -157,7 +157,7 @@ impl ToolSet {
         allowed && !hit(&self.denied)
     }
 
-    /// Whether an MCP tool is in the set: by the model's name for it, or as `server/tool`.
+    /// Whether it has an MCP tool, by the model's name for it or as `server/tool`.
     pub(crate) fn contains_mcp(&self, server: &str, tool: &str) -> bool {
         let names = [mcp_model_name(server, tool), format!("{server}/{tool}")];
         let hit = |set: &BTreeSet<String>| {
@@ -170,7 +170,7 @@ impl ToolSet {
         allowed && !hit(&self.denied)
     }
 
-    /// Whether the set may name a tool of this MCP server, so that a process with the set needs that server.
+    /// Whether it may name a tool of this MCP server, so that its process needs the server.
     pub(crate) fn wants_mcp_server(&self, server: &str) -> bool {
         let Some(allowed) = &self.allowed else { return true };
         let model = model_name(&format!("mcp_{}_", server.to_lowercase()));
@@ -190,12 +190,12 @@ impl fmt::Display for ToolSet {
     }
 }
 
-/// The name that the model has for the tool of an MCP server.
+/// The model's name for the tool of an MCP server.
 pub(crate) fn mcp_model_name(server: &str, tool: &str) -> String {
     model_name(&format!("mcp_{}_{tool}", server.to_lowercase()))
 }
 
-/// How the server spells a tool's name for the model. It counts as JavaScript does: some letters are two.
+/// The server's spelling of a tool's name for the model. It counts UTF-16 units.
 pub(crate) fn model_name(name: &str) -> String {
     let is_kept =
         |it: &u16| u8::try_from(*it).is_ok_and(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-');
@@ -207,7 +207,7 @@ fn is_shorthand(declared: &str) -> bool {
     declared == "ide" || declared.ends_with('*')
 }
 
-/// Whether the server may ask the client for another tool than this one when the model has called it.
+/// Whether the server may ask the client for another tool than the one that the model called.
 pub(crate) fn is_edit_tool(name: &str) -> bool {
     EDIT_FAMILY.contains(&name)
 }

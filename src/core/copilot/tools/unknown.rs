@@ -1,5 +1,5 @@
-//! Names in tool sets of which there is no tool: mistyped ones, or those of another program. None is refused, because a
-//! tool may be registered later; but whoever has chosen the set is told.
+//! Unknown names in tool sets: mistyped ones, or those of other programs. They are not errors, because a tool may be
+//! registered later, but lspool warns the user.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +20,11 @@ use crate::{
     rpc::{elements, text},
 };
 
-/// What may be meant by a shorter name is anybody's guess.
+/// A shorter name could be meant for anything.
 const SHORTEST: usize = 4;
 
 impl Copilot {
-    /// A partition has said what it offers, and has no tool outside its set any more.
+    /// Handles the offered tools of a partition that is restricted now.
     pub(super) fn note_offered(&mut self, mux: &mut Mux, id: BackendId, offered: &[u8]) {
         let Some(partition) = self.partitions.get_mut(id) else { return };
         let names = elements(offered).filter_map(|range| text(&offered[range], &["name"]));
@@ -33,8 +33,8 @@ impl Copilot {
         self.tell_unknown_tools(mux, &set, &offered);
     }
 
-    /// The names in a set of which neither a process that offers these tools nor anybody else has one. Those of MCP
-    /// servers, and those that the server itself brings, may come later.
+    /// The names in a set that no process and no client has. Tools of MCP servers, and the server's own, may come
+    /// later.
     pub(crate) fn names_without_tool(
         &self,
         mux: &Mux,
@@ -55,7 +55,7 @@ impl Copilot {
         set.spelled_out().filter(|it| !is_known(it)).cloned().collect()
     }
 
-    /// Tells the user, once for each name, of those that seem to be meant for another one.
+    /// Warns the user, once for each name, about names that resemble a tool.
     pub(crate) fn tell_unknown_tools(&mut self, mux: &mut Mux, set: &ToolSet, offered: &BTreeSet<String>) {
         for name in self.names_without_tool(mux, set, offered) {
             if !self.unknown_tools.insert(name.clone()) {

@@ -1,4 +1,4 @@
-//! Tool calls of a server: each is judged by the set of its conversation before anybody is asked.
+//! Tool calls of a server: the set of the conversation decides about each before anybody is asked.
 
 use tracing::warn;
 
@@ -24,12 +24,12 @@ use crate::{
     rpc::{Frame, Patch, member, text},
 };
 
-/// What the server asks the client for when the model has called one of its own edit tools.
+/// The tools that the server asks the client for when the model has called an edit tool.
 const CARRIERS: [&str; 2] = ["insert_edit_into_file", "create_file"];
 
 impl Copilot {
-    /// `conversation/invokeClientTool` and its confirmation: passed to the editor if the tool is in the
-    /// partition's set, else answered here as a tool that failed.
+    /// Handles `conversation/invokeClientTool` and its confirmation: passes it to the editor if the tool is in the
+    /// partition's set, else answers it as a failed tool.
     pub(crate) fn on_tool_call(
         &mut self,
         mux: &mut Mux,
@@ -82,7 +82,7 @@ impl Copilot {
         FromServer::Call(ToolCall { process, wire, conversation, frame, kind })
     }
 
-    /// Asks whoever has the tool of a call, unless the answer is known.
+    /// Sends a call to its runner, unless the answer is known.
     pub(crate) fn ask_call(&mut self, mux: &mut Mux, call: ToolCall) {
         let ToolCall { process, wire, conversation, frame, kind } = call;
         if let Some(id) = conversation.as_ref().filter(|_| kind == ToolQuestion::Confirmation)
@@ -97,7 +97,7 @@ impl Copilot {
         self.ask_tool(mux, Owner::Backend(process, wire), purpose, &frame);
     }
 
-    /// A turn without a token reports nothing: what the client is asked is all that is known of it.
+    /// Notes a call of a turn without a token, which has no other reports.
     fn note_unreported(
         &mut self,
         mux: &mut Mux,
@@ -122,8 +122,8 @@ impl Copilot {
         }
     }
 
-    /// The sets in each of which a call must be: that of its process, and in the primary that of its conversation.
-    /// One that lspool does not know any more may still run.
+    /// The sets that must contain a call: that of its process, and in the primary that of its conversation. A
+    /// conversation that lspool has forgotten may still run.
     fn sets_of(
         &self,
         mux: &Mux,
@@ -160,15 +160,15 @@ impl Copilot {
         };
         let modes = mux.requests().iter().filter_map(|(_, it)| runs(it));
         sets.extend(modes.filter_map(|it| self.modes.set(it).cloned()));
-        // Which tools it had is not known any more.
+        // Its tools are unknown.
         if sets.len() == 1 && id.is_some_and(|it| self.modes.has_tombstone(it)) {
             sets.push(ToolSet::none());
         }
         sets
     }
 
-    /// The turn in which a process has called a tool: that which runs in the conversation, or one whose conversation
-    /// was destroyed or replaced since. Such a turn runs on.
+    /// The turn of a tool call: the running one of the conversation, or one whose conversation was destroyed or
+    /// replaced, which still runs.
     pub(crate) fn turn_of_call(
         &self,
         mux: &Mux,
@@ -230,7 +230,7 @@ pub(crate) fn cancelled_call(wire: RequestId, kind: ToolQuestion) -> Frame {
     Frame::response(wire.into(), result.to_string().as_bytes())
 }
 
-/// A call that no report tells of, as a report, and its round.
+/// The report for an unreported call, with its round.
 fn unreported(params: &[u8]) -> Option<(u64, Vec<u8>)> {
     let round = serde_json::from_slice(&params[member(params, "roundId")?]).ok()?;
     let mut call = Patch::of(br#"{"toolType":"client","status":"running"}"#);
@@ -240,8 +240,8 @@ fn unreported(params: &[u8]) -> Option<(u64, Vec<u8>)> {
     Some((round, call.finish()))
 }
 
-/// Whether a call is inside the set; else the name it is refused under. `called`: what the model called, as the
-/// progress of the turn has said.
+/// Whether a call is inside the set; the error is the refused name. `called` is the tool that the model called, by
+/// the turn's reports.
 fn judge(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
     let asked = text(params, &["name"]).unwrap_or_default();
     let asked = bare(&asked);
@@ -249,8 +249,8 @@ fn judge(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), Strin
     if set.contains(name) { Ok(()) } else { Err(name.to_owned()) }
 }
 
-/// The same for a question before a call. The tools of MCP servers are never called at the client: only here can
-/// they be judged, and nothing but their own server runs on the answer.
+/// The same for a confirmation. The client never gets calls of MCP tools, so only the confirmation can be judged, and
+/// only their own server acts on the answer.
 fn judge_confirmation(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
     match mcp_tool(params) {
         Some((server, tool)) if set.contains_mcp(&server, &tool) => Ok(()),
@@ -259,7 +259,7 @@ fn judge_confirmation(set: &ToolSet, params: &[u8], called: Option<&str>) -> Res
     }
 }
 
-/// The MCP server and its tool that a question before a call is about.
+/// The MCP server and tool in a confirmation.
 fn mcp_tool(params: &[u8]) -> Option<(String, String)> {
     Some((text(params, &["input", "mcpServerName"])?, text(params, &["input", "mcpToolName"])?))
 }
@@ -277,7 +277,7 @@ mod tests {
         let edit = r#"{"name":"insert_edit_into_file","toolCallId":"1"}"#;
         assert_eq!(judged(&["apply_patch"], edit, Some("apply_patch")), Ok(()));
         assert_eq!(judged(&["read_file"], edit, Some("apply_patch")), Err("apply_patch".to_owned()));
-        // A server that says one thing and asks for another.
+        // A server that reports one tool and asks for another.
         let run = r#"{"name":"run_in_terminal","toolCallId":"1"}"#;
         assert_eq!(judged(&["read_file"], run, Some("read_file")), Err("run_in_terminal".to_owned()));
         let edits = Err("insert_edit_into_file".to_owned());

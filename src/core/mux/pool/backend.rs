@@ -1,9 +1,8 @@
-//! One backend: its process, its queue, and what is known of the process that runs.
+//! One backend: its process, its queue, and the state of the process.
 //!
-//! The queue holds what clients send while the process cannot take it: before the handshake is over, and while a
-//! higher owner [holds](Backend::set_held) it. **Order from one client to one backend is kept**: while anything is
-//! in the queue, nothing passes it. A turn that has left it, and waits for its history or its mode, is passed by all
-//! that comes meanwhile.
+//! The queue holds messages of clients while the process cannot take them: during the handshake, and while a higher
+//! owner [holds](Backend::set_held) it. **Order from one client to one backend is kept**: no message overtakes the
+//! queue. Messages may overtake a turn that has left the queue and waits for its history or its mode.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -29,45 +28,45 @@ use crate::{
     rpc::Frame,
 };
 
-/// When something is to be done, and what.
+/// A deadline with its reason.
 pub(crate) type Deadline = (Instant, &'static str);
 
-/// What becomes of a partition that nothing needs.
+/// What happens to an unneeded partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idling {
-    /// It ends when it has been idle for long enough.
+    /// It ends after the idle timeout.
     Ends,
-    /// It goes on as long as there is room.
+    /// It keeps running as long as there is room.
     GoesOn,
 }
 
-/// What a backend is there for.
+/// The role of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It serves whatever nothing else does.
+    /// It serves everything without another place.
     Primary,
     /// It serves some conversations.
     Partition,
-    /// It serves nobody yet: its process is kept ready for another backend.
+    /// It is kept ready for another backend.
     Spare,
 }
 
-/// Whether the process that runs is being ended, although somebody may want a process.
+/// Whether lspool ends the process, although a process may be wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ending {
     #[default]
     No,
-    /// It cannot go on. What is still sent to it is lost; what it says until then counts.
+    /// It ends. Messages to it are lost; its own messages still count.
     Terminated(Option<Fault>),
-    /// Nothing is expected of it any more, and whatever it still says means nothing.
+    /// It ends, and its messages do not count.
     Abandoned(Option<Fault>),
 }
 
-/// Why lspool ends a process, if it does so for the process's own fault.
+/// Why lspool ends a process, if the process itself is the reason.
 pub(crate) type Fault = (Cause, String);
 
 impl Ending {
-    /// It cannot go on, perhaps for this fault. The first fault is why it is ended. Whether this one is.
+    /// Ends the process, perhaps for this fault. The first fault counts. Returns whether this is the first.
     fn terminate(&mut self, fault: Option<Fault>) -> bool {
         let known = self.take_fault();
         let is_first = known.is_none() && fault.is_some();
@@ -83,7 +82,7 @@ impl Ending {
         *self = Ending::Abandoned(self.take_fault());
     }
 
-    /// Why it is ended.
+    /// Takes the fault.
     pub(super) fn take_fault(&mut self) -> Option<Fault> {
         match self {
             Ending::No => None,
@@ -98,49 +97,49 @@ pub(crate) struct Backend {
     pub(crate) id: BackendId,
     pub(crate) server: ServerId,
     pub(crate) role: Role,
-    /// As people read it: `pyright`, `partition "list_dir,read_file" of NAME`.
+    /// Its name for people: `pyright`, `partition "list_dir,read_file" of NAME`.
     pub(crate) name: String,
-    /// As people may type it.
+    /// Its short name for people to type.
     alias: String,
     pub(crate) life: Lifecycle,
     queue: VecDeque<Frame>,
-    /// A higher owner does not let it take what clients send.
+    /// Whether a higher owner holds its queue.
     is_held: bool,
-    /// Of the process that runs.
+    /// The process id of the running process.
     pub(crate) pid: Option<u32>,
-    /// The workspace folders that this process was asked to initialize with.
+    /// The workspace folders in the `initialize` of the process.
     pub(super) folders: Vec<Bytes>,
-    /// What this process has made, if it has taken the place of another.
+    /// The items of the process, if it is not the first.
     pub(super) items: Items,
     pub(super) results: Results,
     pub(super) reconcile: Reconcile,
-    /// Since when nothing has needed it.
+    /// Since when it is unneeded.
     pub(crate) idle_since: Option<Instant>,
-    /// What becomes of it while nothing needs it.
+    /// What happens to it while it is unneeded.
     pub(crate) idling: Idling,
     pub(crate) health: Health,
     pub(crate) ending: Ending,
-    /// What last went wrong, as people read it.
+    /// The last error, for people.
     pub(crate) last_error: Option<String>,
-    /// Why it was last stopped, as people read it.
+    /// Why it was last stopped, for people.
     pub(crate) stopped: Option<&'static str>,
-    /// The user has been told that it has failed.
+    /// Whether the user knows that it has failed.
     pub(super) failure_told: bool,
-    /// The user has been told that it crashes repeatedly.
+    /// Whether the user knows that it crashes repeatedly.
     pub(super) crashes_told: bool,
 }
 
-/// What a backend is made with.
+/// The parameters of a new backend.
 pub(crate) struct NewBackend {
     pub(crate) server: ServerId,
     pub(crate) role: Role,
     pub(crate) name: String,
-    /// As people may type it.
+    /// Its short name for people to type.
     pub(crate) alias: String,
 }
 
 impl Backend {
-    /// The workspace folders that this process was asked to initialize with.
+    /// The workspace folders in the `initialize` of the process.
     pub(crate) fn folders(&self) -> &[Bytes] {
         &self.folders
     }
@@ -176,12 +175,12 @@ impl Backend {
         ProcessId { backend: self.id, generation: self.life.generation() }
     }
 
-    /// Whether this process is the one that is there.
+    /// Whether this is the current process.
     pub(crate) fn is_current(&self, process: ProcessId) -> bool {
         self.life.is_alive() && self.process() == process
     }
 
-    /// A process begins: nothing is known of it.
+    /// Resets the state for a new process.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.pid = None;
         self.items.clear();
@@ -191,28 +190,28 @@ impl Backend {
         self.ending = Ending::No;
     }
 
-    /// The process that runs cannot go on, perhaps for this fault. Whether that is why it is ended.
+    /// Ends the process, perhaps for this fault. Returns whether this is why it ends.
     pub(in crate::core::mux) fn terminate(&mut self, fault: Option<Fault>) -> bool {
         self.ending.terminate(fault)
     }
 
-    /// Nothing is expected of the process any more.
+    /// Ends the process, whose messages do not count from now on.
     pub(super) fn abandon(&mut self) {
         self.queue.clear();
         self.ending.abandon();
     }
 
-    /// Whether the process that runs is being ended although nobody has asked for that.
+    /// Whether lspool ends the process without a request for it.
     pub(crate) fn is_terminated(&self) -> bool {
         self.ending != Ending::No
     }
 
-    /// Whether what the process still says means nothing.
+    /// Whether the messages of the process do not count.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self.ending, Ending::Abandoned(_))
     }
 
-    /// Whether a higher owner does not let it take what clients send.
+    /// Whether a higher owner holds its queue.
     pub(crate) fn is_held(&self) -> bool {
         self.is_held
     }
@@ -233,8 +232,8 @@ impl Backend {
         self.role == Role::Spare
     }
 
-    /// Whether the recorded session has reached the process, so that what concerns everyone must be sent to it.
-    /// Before that, the session absorbs it.
+    /// Whether the process has the session, so that messages for all processes must be sent to it. Before that, the
+    /// session contains them.
     pub(crate) fn has_session(&self) -> bool {
         match self.life.state() {
             LifecycleState::Ready | LifecycleState::Degraded => true,
@@ -248,7 +247,7 @@ impl Backend {
         }
     }
 
-    /// Whether the process can take what clients send.
+    /// Whether the process can take messages of clients.
     pub(crate) fn is_open(&self) -> bool {
         match self.life.state() {
             LifecycleState::Ready | LifecycleState::Degraded => !self.is_terminated() && !self.is_held,
@@ -263,17 +262,17 @@ impl Backend {
         }
     }
 
-    /// Whether there is, or will be, a process that takes what is in the queue.
+    /// Whether a process takes the queue, now or later.
     pub(crate) fn accepts(&self) -> bool {
         !matches!(self.life.state(), LifecycleState::Stopped | LifecycleState::Failed)
     }
 
-    /// Whether it counts among `max_processes`: it has a process, or will get one in the place of that which died.
+    /// Whether it counts for `max_processes`: it has a process, or will get one instead of a dead one.
     pub(crate) fn holds_a_place(&self) -> bool {
         self.life.is_alive() || matches!(self.life.state(), LifecycleState::Restarting { .. })
     }
 
-    /// Whether there is a process that nobody has told to end.
+    /// Whether a process exists that nobody has told to end.
     pub(crate) fn goes_on(&self) -> bool {
         match self.life.state() {
             LifecycleState::Spawning { .. }
@@ -291,12 +290,12 @@ impl Backend {
         &mut self.queue
     }
 
-    /// What waits, for whoever only looks.
+    /// The queue, read-only.
     pub(crate) fn queued(&self) -> &VecDeque<Frame> {
         &self.queue
     }
 
-    /// Why it does not serve, and what can be done.
+    /// Why it does not serve, with a hint.
     pub(crate) fn why_not(&self) -> String {
         let why = match (self.life.state(), &self.last_error) {
             (LifecycleState::Failed, Some(why)) => format!("it has failed: {why}"),
@@ -306,7 +305,7 @@ impl Backend {
         format!("{why}; `lspool restart {}` starts it again", self.alias)
     }
 
-    /// The next moment at which something is to be done about this backend unasked, and what.
+    /// The next deadline of this backend with its reason.
     pub(crate) fn deadline(&self, idle_timeout: Duration) -> Option<Deadline> {
         match self.life.state() {
             LifecycleState::Spawning { deadline, .. } => Some((deadline?, "a process is not there")),
@@ -328,22 +327,22 @@ impl Backend {
     }
 }
 
-/// All backends, and the next moment at which something is to be done about one of them unasked.
+/// All backends with the next deadline of one of them.
 ///
-/// That moment is looked for only after one of them may have changed, which passing on a message does not do.
+/// The deadline is computed only after a possible change. Forwarding a message is not one.
 #[derive(Debug, Default)]
 pub(crate) struct Backends {
     all: BTreeMap<BackendId, Backend>,
-    /// How many there have been.
+    /// The number of backends so far.
     n_added: u32,
     have_changed: bool,
-    /// Those that may have changed; each at least once.
+    /// The backends that may have changed; each at least once.
     touched: Vec<BackendId>,
-    /// Of each that has one.
+    /// The deadlines, by backend.
     deadlines: BTreeMap<BackendId, Deadline>,
-    /// The first of these.
+    /// The first deadline.
     deadline: Option<Deadline>,
-    /// When memory is to be looked at.
+    /// When to measure memory.
     pub(super) next_measure: Option<Instant>,
 }
 
@@ -376,7 +375,7 @@ impl Backends {
         self.all.values()
     }
 
-    /// The process of this backend has said something. This is done for each message.
+    /// Notes a message of a process. Runs for each message.
     pub(crate) fn heard(&mut self, process: ProcessId, now: Instant) {
         let Some(backend) = self.all.get_mut(&process.backend).filter(|it| it.is_current(process)) else {
             return;
@@ -388,25 +387,25 @@ impl Backends {
         }
     }
 
-    /// A backend came to owe answers, or owes none any more. `note` says whether it has another deadline by that. This
-    /// is done for most messages.
+    /// Notes that a backend owes answers, or owes none. `note` returns whether its deadline has changed. Runs for
+    /// most messages.
     pub(super) fn note_debts(&mut self, id: BackendId, note: impl FnOnce(&mut Health) -> bool) {
         if self.all.get_mut(&id).is_some_and(|it| note(&mut it.health)) {
             self.touch(id);
         }
     }
 
-    /// Something else has changed that may call for a process.
+    /// Notes another change that may need a process.
     pub(crate) fn note_change(&mut self) {
         self.have_changed = true;
     }
 
-    /// Whether one of them may have changed since the last [`Backends::settle`].
+    /// Whether a backend may have changed since the last [`Backends::settle`].
     pub(crate) fn have_changed(&self) -> bool {
         self.have_changed
     }
 
-    /// Any of them may have changed.
+    /// Notes that any backend may have changed.
     pub(crate) fn touch_all(&mut self) {
         self.have_changed = true;
         self.touched.extend(self.all.keys());
@@ -417,12 +416,12 @@ impl Backends {
         self.all.values_mut()
     }
 
-    /// The id of the next one that is added.
+    /// The id of the next backend.
     pub(crate) fn next_id(&self) -> BackendId {
         BackendId(self.n_added)
     }
 
-    /// Adds one without a process. Ids are not used again.
+    /// Adds a backend without a process. Ids are unique.
     pub(crate) fn add(&mut self, it: NewBackend, now: Instant) -> BackendId {
         let id = self.next_id();
         self.n_added += 1;
@@ -436,7 +435,7 @@ impl Backends {
         self.all.remove(&id);
     }
 
-    /// An event has been dealt with: what it changed may begin to wait, or be waited for no longer.
+    /// Updates the deadlines after an event.
     pub(crate) fn settle(&mut self, now: Instant, idle_timeout: Duration) {
         self.have_changed = false;
         for id in self.touched.drain(..) {
@@ -455,7 +454,7 @@ impl Backends {
         self.deadline = self.first_deadline();
     }
 
-    /// When something is to be done about one of them, and what, as of the last [`Backends::settle`].
+    /// The next deadline with its reason, as of the last [`Backends::settle`].
     pub(crate) fn deadline(&self) -> Option<Deadline> {
         self.deadline
     }
@@ -464,7 +463,7 @@ impl Backends {
         self.deadlines.values().copied().min_by_key(|(at, _)| *at)
     }
 
-    /// Whether no change has been missed.
+    /// Checks that no change was missed.
     pub(crate) fn check(&self, idle_timeout: Duration) -> Result<(), String> {
         let right = self.all.iter().filter_map(|(id, it)| Some((*id, it.deadline(idle_timeout)?))).collect();
         if self.have_changed || self.deadlines == right && self.deadline == self.first_deadline() {
@@ -474,7 +473,7 @@ impl Backends {
     }
 }
 
-// What may be gone is asked for by `get`; a test knows what is there.
+// Code uses `get` for a backend that may be gone; a test knows.
 #[cfg(test)]
 impl std::ops::Index<BackendId> for Backends {
     type Output = Backend;

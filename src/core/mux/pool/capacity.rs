@@ -1,4 +1,4 @@
-//! For how many processes of a server there is room, and which of its backends get one.
+//! Decides how many processes of a server may run, and which backends get one.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,16 @@ use crate::core::{
     },
 };
 
-/// What may be started now.
+/// The processes to start.
 #[derive(Debug)]
 pub(crate) struct Startable {
-    /// How many more processes there may be.
+    /// How many more processes may run.
     pub(crate) room: usize,
-    /// In the order of their turn: those whose place is free since their process died, then those that wait for one.
+    /// The backends in order: those whose process died and left its place, then those that wait for a place.
     pub(crate) due: Vec<(BackendId, StartPlace)>,
 }
 
-/// Whether a backend has a place among `max_processes`.
+/// Whether a backend has a place in `max_processes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartPlace {
     Kept,
@@ -29,11 +29,11 @@ pub(crate) enum StartPlace {
 }
 
 impl Mux {
-    /// Starts what is due, as far as there is room.
+    /// Starts the due processes, as far as there is room.
     pub(crate) fn start_waiting(&mut self) {
         if self.clients.is_shut_down() {
             for id in self.due_to_start() {
-                self.stop(id, "the editor is at its end");
+                self.stop(id, "the session has ended");
             }
             return;
         }
@@ -69,13 +69,13 @@ impl Mux {
         }
     }
 
-    /// The backends for which a process may be started, if there is room.
+    /// The backends whose process may start, if there is room.
     pub(crate) fn due_to_start(&self) -> Vec<BackendId> {
         let now = self.now();
         self.backends.iter().filter(|it| it.life.is_due(now)).map(|it| it.id).collect()
     }
 
-    /// What may be started now of a server.
+    /// The processes of a server to start.
     pub(crate) fn startable(&self, server: ServerId) -> Startable {
         let now = self.now();
         let of_server = || self.backends.iter().filter(|it| it.server == server);
@@ -99,24 +99,24 @@ impl Mux {
         self.backends.iter().filter(|it| it.server == server && it.accepts()).count()
     }
 
-    /// How many backends of a server have a place among its processes.
+    /// How many backends of a server have a place in `max_processes`.
     fn n_held(&self, server: ServerId) -> usize {
         self.backends.iter().filter(|it| it.server == server && it.holds_a_place()).count()
     }
 
-    /// `max_processes` was made smaller, and as many as may be have a place now.
+    /// Notes that `max_processes` is lower, and the backends fit again.
     pub(crate) fn note_shrunk(&mut self, server: ServerId) {
         let held = self.n_held(server);
         let server = self.servers.get_mut(server);
         server.shrinks &= held > server.settings.max_processes;
     }
 
-    /// Whether a backend is needed: answers are owed, such as that of a turn.
+    /// Whether a backend is needed, because it owes answers such as that of a turn.
     pub(crate) fn is_busy(&self, id: BackendId) -> bool {
         self.requests.n_owed_by(id) > 0
     }
 
-    /// Notes which backends came to owe answers, or owe none any more.
+    /// Notes which backends owe answers, or owe none.
     pub(crate) fn note_all_debts(&mut self) -> BTreeSet<BackendId> {
         let owing = self.requests.take_changed();
         for id in &owing {
@@ -125,7 +125,7 @@ impl Mux {
         owing
     }
 
-    /// Starts a backend, or lets another process take the place of the one there is.
+    /// Starts a backend, or replaces its process.
     pub(crate) fn restart(&mut self, id: BackendId) -> Result<(), Failure> {
         let Some(backend) = self.backend(id) else { return Ok(()) };
         if !backend.accepts() && !self.has_room(backend.server) {
@@ -138,18 +138,18 @@ impl Mux {
     }
 }
 
-/// Why one more process cannot be started.
+/// Why one more process cannot start.
 pub(crate) fn no_room(server: &Server) -> Failure {
     let (most, name) = (server.settings.max_processes, &server.name);
     if most == 1 {
         let message = format!(
-            "no room for another process: the one that there may be serves the editor itself; raise max_processes in \
+            "no room for another process: the only one serves the editor; raise max_processes in \
              [server.{name}]"
         );
         return Failure::new(Cause::Limit, message);
     }
     let message = format!(
-        "no room for another process: all {most} of {name} have something to do; let a turn come to its end, or raise \
+        "no room for another process: all {most} processes of {name} are busy; wait for a turn to end, or raise \
          max_processes in [server.{name}]"
     );
     Failure { retry: true, ..Failure::new(Cause::Limit, message) }

@@ -1,8 +1,8 @@
-//! Whether a process that is there still lives: one that owes an answer and has been silent for long is asked, and
-//! any message is an answer. How much memory it holds.
+//! Watches the health of processes: probes a silent one that owes an answer (any message is an answer), and measures
+//! memory.
 //!
-//! A model may think for minutes, and the server still answers a ping meanwhile. It is not asked while it waits for
-//! the editor itself, nor while it is not being read.
+//! A model may think for minutes, and the server answers a ping meanwhile. lspool does not probe a process that waits
+//! for the editor, or that it does not read.
 
 use std::time::{Duration, Instant};
 
@@ -20,36 +20,36 @@ use crate::core::{
     purpose::Purpose,
 };
 
-/// A request that no server knows; its error answer is as good as any.
+/// A request that no server knows. Its error answer is enough.
 const PING: &str = "$/lspool/ping";
 
-/// How long lspool leaves a degraded process alone, unless the configuration says otherwise.
+/// The default time that a degraded process has.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How often memory is looked at, if it is limited.
+/// How often to measure limited memory.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
-/// By then a process has the memory that it needs from its start.
+/// After this time a process has the memory of its start.
 const SOON: Duration = Duration::from_mins(1);
 
-/// What is known of the health of one process.
+/// The health of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
-    /// When it last said something.
+    /// The time of its last message.
     heard: Instant,
     /// Since when it owes answers.
     owes_since: Option<Instant>,
     probe: Probe,
-    /// Resident bytes, as last measured.
+    /// The resident bytes at the last measurement.
     pub(crate) memory: Option<u64>,
-    /// It is to be replaced once it is quiet, for this reason; at the latest then.
+    /// The planned replacement, once no request is open.
     pub(crate) renewal: Option<Renewal>,
     began: Instant,
-    /// What it held when it was over its limit soon after its start, as its successor would be.
+    /// The memory at which it exceeded its limit soon after its start. Its successor would too.
     needs: Option<u64>,
 }
 
-/// A process is to be replaced once no request is open.
+/// A replacement once no request is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Renewal {
     pub(crate) why: String,
@@ -58,35 +58,35 @@ pub(crate) struct Renewal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
-    /// It owes nothing.
+    /// It owes no answer.
     Off,
-    /// It owes an answer, or did. Its silence is looked at then.
+    /// It owes, or owed, an answer. Its silence is checked at `until`.
     Watching { until: Instant },
-    /// It was asked, and has this long to say anything.
+    /// It was probed, and may be silent until then.
     Asked { at: Instant, until: Instant },
     /// It did not answer; at `until` lspool ends it, or probes it again.
     Hanging { at: Instant, until: Instant },
 }
 
-/// What a process holds, compared to its limit.
+/// The memory of a process, compared to the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
     Fits,
-    /// More, and its successor will hold less.
+    /// Over the limit, and a successor would use less.
     Outgrown,
-    /// More, and its successor would, too.
+    /// Over the limit, and a successor would be too.
     Needed,
 }
 
-/// Whether anybody can expect a process to speak.
+/// Whether a process is expected to send messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Silence {
-    /// It waits for somebody else, or is not read.
+    /// It waits for another peer, or lspool does not read it.
     Excused,
     Unexplained,
 }
 
-/// What the silence of a process calls for.
+/// The next step for a silent process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProbeFinding {
     Lives,
@@ -112,12 +112,12 @@ impl Health {
         self.heard = now;
     }
 
-    /// Since when it has been silent: since its start, if it has said nothing.
+    /// Since when it is silent: since its start, if it has never sent a message.
     pub(super) fn silent_since(&self) -> Instant {
         self.heard
     }
 
-    /// Whether it has said anything.
+    /// Whether it has sent a message.
     pub(super) fn has_spoken(&self) -> bool {
         self.heard > self.began
     }
@@ -133,8 +133,8 @@ impl Health {
         probe.into_iter().chain(renewal).min_by_key(|(at, _)| *at)
     }
 
-    /// It came to owe an answer, or owes none any more. Whether it has another deadline by that: one that was set
-    /// for an earlier debt stands, since this is done for most messages.
+    /// Notes that it owes answers, or owes none. Returns whether its deadline has changed. The deadline of an earlier
+    /// debt stays, because this runs for most messages.
     fn owes(&mut self, now: Instant, n_owed: usize, times: &Times) -> bool {
         match n_owed {
             0 => self.owes_since = None,
@@ -147,7 +147,7 @@ impl Health {
         begins
     }
 
-    /// What it holds, compared to its limit. Soon after its start it holds what it needs.
+    /// Compares its memory to the limit. Soon after its start it uses what it needs.
     fn size(&mut self, now: Instant, bytes: u64, limit: u64, window: Duration) -> Size {
         if bytes <= limit {
             return Size::Fits;
@@ -166,7 +166,7 @@ impl Health {
         self.probe = times.stall.map_or(Probe::Off, |it| Probe::Watching { until: from + it });
     }
 
-    /// Looks at its silence, if that is due.
+    /// Checks its silence, if that is due.
     fn look(&mut self, now: Instant, silence: Silence, times: &Times) -> ProbeFinding {
         let is_due = |until: Instant| until <= now;
         let Some(owes_since) = self.owes_since else {
@@ -205,7 +205,7 @@ impl Health {
     }
 }
 
-/// How long silence may last.
+/// The limits of silence.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     stall: Option<Duration>,
@@ -214,7 +214,7 @@ struct Times {
 }
 
 impl Times {
-    /// How long one that is degraded is let be.
+    /// How long a degraded process may stay silent.
     fn patience(&self) -> Duration {
         self.hang.or(self.stall).unwrap_or(PATIENCE)
     }
@@ -230,19 +230,19 @@ impl Times {
 }
 
 impl Mux {
-    /// How long the processes of a backend may be silent.
+    /// The limits of silence for the processes of a backend.
     fn times(&self, id: BackendId) -> Option<Times> {
         self.backend(id).map(|it| Times::of(self.servers.of(it)))
     }
 
-    /// A backend came to owe answers, or owes none any more.
+    /// Notes that a backend owes answers, or owes none.
     pub(super) fn note_debts(&mut self, id: BackendId) {
         let (now, n_owed) = (self.now(), self.requests.n_owed_by(id));
         let Some(times) = self.times(id) else { return };
         self.backends.note_debts(id, |it| it.owes(now, n_owed, &times));
     }
 
-    /// Asks after a process that has been silent too long, or ends it.
+    /// Probes a process that was silent for too long, or ends it.
     pub(super) fn look_after(&mut self, id: BackendId) {
         let now = self.now();
         let Some(times) = self.times(id) else { return };
@@ -255,35 +255,35 @@ impl Mux {
         match backend.health.look(now, silence, &times) {
             ProbeFinding::Lives => {}
             ProbeFinding::Ask => {
-                info!(backend = backend.name, "it owes an answer and is silent: asking whether it lives");
+                info!(backend = backend.name, "sent a probe: it owes an answer and is silent");
                 self.ask_backend(id, Purpose::Plain, PING, b"{}");
             }
             ProbeFinding::Degraded => {
-                warn!(backend = backend.name, "it does not say whether it lives");
+                warn!(backend = backend.name, "did not answer the probe");
                 backend.life.silent(now);
-                backend.last_error = Some("it owes an answer and says nothing".to_owned());
+                backend.last_error = Some("it owes an answer and is silent".to_owned());
             }
             ProbeFinding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();
-                let fault = format!("it hangs: it owes an answer and has said nothing for {silent:.0} s");
+                let fault = format!("it hangs: it owes an answer and was silent for {silent:.0} s");
                 self.terminate(process, Some((Cause::Transport, fault)));
             }
         }
     }
 
-    /// Whether a process has asked the editor something, or does what only the user can complete.
+    /// Whether a process waits for an answer of the editor or an action of the user.
     fn waits_for_the_editor(&self, process: ProcessId) -> bool {
         let waits = |it: &_| matches!(it, To::Process(of) if *of == process);
         self.requests.has_asked(process)
             || self.requests.iter().any(|(_, it)| it.marks.waits_for_user && waits(&it.to))
     }
 
-    /// When memory is to be looked at.
+    /// When to measure memory.
     pub(crate) fn measure_deadline(&self) -> Option<Deadline> {
         self.backends.next_measure.map(|at| (at, "memory is to be looked at"))
     }
 
-    /// What a process holds is looked at from time to time if it is limited.
+    /// Measures limited memory at intervals.
     pub(crate) fn look_at_memory(&mut self) {
         let now = self.now();
         let is_limited = self.servers.iter().any(|it| it.settings.memory_limit.is_some());
@@ -297,7 +297,7 @@ impl Mux {
         }
     }
 
-    /// Asks what the processes hold, and what was dropped.
+    /// Requests a measurement of memory and dropped messages.
     pub(crate) fn measure(&mut self) {
         let alive = self.backends.iter().filter(|it| it.life.is_alive()).map(Backend::process);
         let measure = Effect::Measure(alive.collect());
@@ -312,7 +312,7 @@ impl Mux {
         }
     }
 
-    /// Notes what a process holds. Gives what the user is to know of it.
+    /// Notes the memory of a process. Returns a message for the user, if any.
     fn note_memory(&mut self, process: ProcessId, bytes: u64) -> Option<String> {
         let now = self.now();
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
@@ -325,10 +325,10 @@ impl Mux {
         match backend.health.size(now, bytes, limit, window) {
             Size::Fits => None,
             Size::Outgrown => {
-                let why = format!("it holds {mib} MiB, more than its memory_limit");
+                let why = format!("it uses {mib} MiB, more than memory_limit");
                 warn!(
                     backend = backend.name,
-                    mib, "more than its memory_limit: it is replaced when it is quiet"
+                    mib, "exceeded memory_limit; lspool replaces it when no request is open"
                 );
                 backend.last_error = Some(why.clone());
                 backend.health.renewal = Some(Renewal { why, until: None });
@@ -336,9 +336,8 @@ impl Mux {
             }
             Size::Needed => {
                 let why = format!(
-                    "it holds {mib} MiB soon after its start, and its memory_limit is {limit_mib} MiB: another \
-                     process would need as much, so it is replaced only when it holds twice that; raise \
-                     memory_limit"
+                    "it uses {mib} MiB soon after its start, more than memory_limit ({limit_mib} MiB); \
+                     lspool replaces it only at twice the limit; raise memory_limit"
                 );
                 warn!(backend = backend.name, why);
                 backend.last_error = Some(why.clone());
@@ -348,12 +347,12 @@ impl Mux {
         }
     }
 
-    /// Whether a process of this backend is to be replaced.
+    /// Whether a replacement of the backend's process is planned.
     pub(crate) fn is_to_be_replaced(&self, id: BackendId) -> bool {
         self.backend(id).is_some_and(|it| it.health.renewal.is_some())
     }
 
-    /// Those whose processes are to be replaced and are quiet, or can be waited for no longer.
+    /// The backends whose replacement is due: no request is open, or it cannot wait longer.
     pub(crate) fn due_renewals(&self) -> Vec<BackendId> {
         let now = self.now();
         let due = |it: &&Backend| {
@@ -365,7 +364,7 @@ impl Mux {
         self.backends.iter().filter(due).map(|it| it.id).collect()
     }
 
-    /// All processes are to be replaced, when they are quiet or after this time: their configuration has changed.
+    /// Plans the replacement of all processes, because their configuration has changed.
     pub(crate) fn renew_later(&mut self, grace: Duration) {
         let until = Some(self.now() + grace);
         for backend in self.backends.iter_mut() {
@@ -375,12 +374,12 @@ impl Mux {
         }
     }
 
-    /// Logs why the process of a backend is replaced.
+    /// Logs the replacement of a process.
     pub(crate) fn log_renewal(&self, id: BackendId) {
         if let Some(backend) = self.backend(id)
             && let Some(Renewal { why, .. }) = &backend.health.renewal
         {
-            info!(backend.name, why, "replacing its process");
+            info!(backend.name, why, "process replaced");
         }
     }
 }

@@ -1,25 +1,24 @@
-//! How far one backend has come, and what its process is told to do about it: a state machine that knows nothing of
-//! messages.
+//! The lifecycle of one backend, with the next action for its process: a state machine that knows no messages.
 //!
 //! ```text
 //!            start                    spawned                answers initialize
 //!  Stopped ─────────▶ Waiting ──room──▶ Spawning ─▶ Initializing ─▶ Ready ◀──heard── Degraded
 //!     ▲                  ▲                   │            │          │ └──silent──────▶ │
 //!     │                  │                   └────────────┴──exit────┴─────────exit────┘
-//!     │ stop             │ time has come, and the old process is gone  │
+//!     │ stop             │ delay over, and the old process is gone     │
 //!     │ (from anywhere)  └───────────── Restarting ◀── budget allows ──┤
 //!     │                                     ▲                          │
 //!     │                       restart (from anywhere)    budget spent, or no start possible
 //!     └──────────────────────────────── Failed ◀──────────────────────┘
 //! ```
 //!
-//! People see them as `stopped`, `starting` (`Waiting`, `Spawning`, `Initializing`), `ready`, `degraded`,
+//! The status shows them as `stopped`, `starting` (`Waiting`, `Spawning`, `Initializing`), `ready`, `degraded`,
 //! `restarting`, `failed`.
 //!
-//! What waits for room or for its time is spawned by whoever holds the room; nothing else is left to be done there.
+//! `capacity` spawns the process of a backend that waits for room or for its delay.
 //!
-//! **At most one process of a backend exists**: whether it does is kept apart from the state, and nothing is
-//! spawned while it does. What an older process does is told by its generation, and harmless.
+//! **At most one process of a backend exists**: a flag beside the state says whether it does, and nothing is spawned
+//! while it does. The generation of an older process makes its events harmless.
 
 use std::{
     collections::VecDeque,
@@ -31,45 +30,45 @@ use crate::{
     core::event::Generation,
 };
 
-/// Whose `initialize` opens a process.
+/// The origin of a process's `initialize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handshake {
-    /// The editor's own, passed through with all that follows: the first process of the primary.
+    /// The editor, whose messages pass: for the first process of the primary.
     Editor,
-    /// lspool's, from the recorded session.
+    /// lspool, with the session.
     Own,
 }
 
-/// How far a backend has come.
+/// The state of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LifecycleState {
-    /// Nobody wants a process. The one there was may not have ended yet.
+    /// No process is wanted. The old one may still be ending.
     Stopped,
-    /// `max_processes` are alive; an idle one is being stopped for this one.
+    /// `max_processes` exist; an idle one ends to make room.
     Waiting,
     Spawning {
         handshake: Handshake,
-        /// When it is to be ready. None once that has passed, and the process is being ended.
+        /// The deadline for being ready. `None` once it has passed and the process is being ended.
         deadline: Option<Instant>,
     },
     Initializing {
         handshake: Handshake,
-        /// The same.
+        /// The deadline for being ready.
         deadline: Option<Instant>,
     },
     Ready,
-    /// It owes an answer, says nothing, and has been asked whether it lives.
+    /// It owes an answer, is silent, and was probed.
     Degraded,
-    /// Another process follows when this time has come and the one there was is gone.
+    /// Another process starts after this time, when the old one is gone.
     Restarting {
         at: Instant,
     },
-    /// It is started again only if somebody says so.
+    /// It starts again only on request.
     Failed,
 }
 
 impl LifecycleState {
-    /// As people read it.
+    /// The word in the status.
     pub(crate) fn name(self) -> &'static str {
         match self {
             LifecycleState::Stopped => "stopped",
@@ -84,27 +83,27 @@ impl LifecycleState {
     }
 }
 
-/// What is to be done with the process after a transition.
+/// The action for the process after a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Todo {
     Nothing,
     Terminate,
 }
 
-/// What a death comes to.
+/// The consequence of an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Death {
-    /// It was asked for.
+    /// It was requested.
     Expected,
-    /// Another process follows.
+    /// Another process starts.
     Restarts,
-    /// None does, but one may be started.
+    /// No process starts, but one may.
     Stops,
-    /// It will not be started again.
+    /// No process starts again.
     Fails,
 }
 
-/// Who waits for the process after one that is gone.
+/// The demand for another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
     Nobody,
@@ -117,18 +116,18 @@ pub(crate) struct Lifecycle {
     state: LifecycleState,
     since: Instant,
     generation: Generation,
-    /// Whether a process of it exists.
+    /// Whether its process exists.
     alive: bool,
     has_been_ready: bool,
-    /// The last process died unasked, and none has taken its place.
+    /// Whether the last process died unasked, without a successor yet.
     died: bool,
     budget: Budget,
     n_restarts: u64,
-    /// How many processes have failed by themselves before any was ready.
+    /// How many processes have failed before one was ready.
     n_failed_starts: u32,
 }
 
-/// A server that has failed so often before it was ever ready fails by itself: that is no accident.
+/// After so many failed starts without a success the server fails: another attempt is useless.
 const HOPELESS: u32 = 2;
 
 impl Lifecycle {
@@ -163,22 +162,22 @@ impl Lifecycle {
         self.alive
     }
 
-    /// How many times another process has taken the place of one.
+    /// The number of restarts.
     pub(crate) fn n_restarts(&self) -> u64 {
         self.n_restarts
     }
 
-    /// Whether any process of it has ever been ready.
+    /// Whether a process of it was ever ready.
     pub(super) fn has_been_ready(&self) -> bool {
         self.has_been_ready
     }
 
-    /// How many processes have died unasked within the window, when the last one did.
+    /// The number of crashes within the window, at the last crash.
     pub(super) fn n_deaths(&self) -> usize {
         self.budget.deaths.len()
     }
 
-    /// How long it is until the next process is started, if that is for later.
+    /// The time until the next start, if it is delayed.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         match self.state {
             LifecycleState::Restarting { at } => at.checked_duration_since(now),
@@ -197,7 +196,7 @@ impl Lifecycle {
         self.state == LifecycleState::Failed && !self.has_been_ready
     }
 
-    /// Whether it has died so lately that it must not be forgotten.
+    /// Whether it died so recently that it must not be forgotten.
     pub(crate) fn has_died(&self, now: Instant, window: Duration) -> bool {
         self.budget.deaths.back().is_some_and(|at| now.duration_since(*at) <= window)
     }
@@ -207,14 +206,14 @@ impl Lifecycle {
         self.since = now;
     }
 
-    /// Somebody needs it. What has failed stays so.
+    /// Starts it on demand. A failed backend stays failed.
     pub(crate) fn start(&mut self, now: Instant) {
         if self.state == LifecycleState::Stopped {
             self.enter(now, LifecycleState::Waiting);
         }
     }
 
-    /// Whether it may be spawned now, if there is room.
+    /// Whether it may spawn now, if there is room.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let due = match self.state {
             LifecycleState::Waiting => true,
@@ -229,7 +228,7 @@ impl Lifecycle {
         due && !self.alive
     }
 
-    /// A process is being spawned. It is to be ready by this time.
+    /// Notes that a process spawns. It must be ready by the deadline.
     pub(crate) fn spawn(&mut self, now: Instant, handshake: Handshake, deadline: Instant) {
         debug_assert!(self.is_due(now), "{self:?}");
         let takes_a_place = matches!(self.state, LifecycleState::Restarting { .. }) || self.died;
@@ -240,26 +239,26 @@ impl Lifecycle {
         self.enter(now, LifecycleState::Spawning { handshake, deadline: Some(deadline) });
     }
 
-    /// The process runs. Gives whose handshake follows, if one does.
+    /// Notes that the process runs. Returns the handshake that follows, if any.
     pub(crate) fn spawned(&mut self, now: Instant) -> Option<Handshake> {
         let LifecycleState::Spawning { handshake, deadline } = self.state else { return None };
         self.enter(now, LifecycleState::Initializing { handshake, deadline });
         Some(handshake)
     }
 
-    /// It has this long to answer `initialize`, for it has shown that it lives.
+    /// Extends the deadline for `initialize`, because the process has shown that it lives.
     pub(super) fn put_off(&mut self, until: Instant) {
         if let LifecycleState::Initializing { deadline: Some(deadline), .. } = &mut self.state {
             *deadline = until;
         }
     }
 
-    /// The process ends before it was ready, and nobody else has ended it.
+    /// Notes that the process ended by itself before it was ready.
     pub(super) fn note_failed_start(&mut self) {
         self.n_failed_starts += 1;
     }
 
-    /// What has failed to start may be started again.
+    /// Lets a backend that has failed to start try again.
     pub(crate) fn try_again(&mut self, now: Instant) {
         if self.has_failed_to_start() {
             self.reset_restarts();
@@ -268,7 +267,7 @@ impl Lifecycle {
         }
     }
 
-    /// The process has had its time to start and to answer `initialize`.
+    /// Notes that the deadline for being ready has passed.
     pub(super) fn overdue(&mut self) {
         if let LifecycleState::Spawning { deadline, .. } | LifecycleState::Initializing { deadline, .. } =
             &mut self.state
@@ -277,7 +276,7 @@ impl Lifecycle {
         }
     }
 
-    /// The process has answered `initialize`. Gives whose, if that was awaited.
+    /// Notes the answer to `initialize`. Returns its origin, if it was expected.
     pub(crate) fn ready(&mut self, now: Instant) -> Option<Handshake> {
         let LifecycleState::Initializing { handshake, .. } = self.state else { return None };
         self.has_been_ready = true;
@@ -285,33 +284,33 @@ impl Lifecycle {
         Some(handshake)
     }
 
-    /// It has not said anything although it was asked.
+    /// Notes that the probe got no answer.
     pub(crate) fn silent(&mut self, now: Instant) {
         if self.state == LifecycleState::Ready {
             self.enter(now, LifecycleState::Degraded);
         }
     }
 
-    /// It has said something.
+    /// Notes a message.
     pub(crate) fn heard(&mut self, now: Instant) {
         if self.state == LifecycleState::Degraded {
             self.enter(now, LifecycleState::Ready);
         }
     }
 
-    /// Nobody wants it any more.
+    /// Stops it.
     pub(crate) fn stop(&mut self, now: Instant) -> Todo {
         self.enter(now, LifecycleState::Stopped);
         if self.alive { Todo::Terminate } else { Todo::Nothing }
     }
 
-    /// Its failures are forgotten.
+    /// Resets the restart budget.
     pub(crate) fn reset_restarts(&mut self) {
         self.budget = Budget::default();
         self.n_failed_starts = 0;
     }
 
-    /// It shall be another process, whatever was before. This is none of its failures.
+    /// Replaces its process in any state. Does not count as a failure.
     pub(crate) fn restart(&mut self, now: Instant) -> Todo {
         match self.alive {
             true => self.enter(now, LifecycleState::Restarting { at: now }),
@@ -320,20 +319,20 @@ impl Lifecycle {
         if self.alive { Todo::Terminate } else { Todo::Nothing }
     }
 
-    /// It cannot be used.
+    /// Fails it.
     pub(crate) fn fail(&mut self, now: Instant) -> Todo {
         self.enter(now, LifecycleState::Failed);
         if self.alive { Todo::Terminate } else { Todo::Nothing }
     }
 
-    /// There is no process, and none can be started.
+    /// Fails it without a process, because none can start.
     pub(super) fn fail_to_start(&mut self, now: Instant) {
         self.alive = false;
         self.enter(now, LifecycleState::Failed);
     }
 
-    /// A process is gone, or could not be started. `demand`: who waits for the next one. `None`: it was an
-    /// older one, whose end changes nothing.
+    /// Notes that a process exited, or failed to start. `demand` is the demand for the next one. `None`: it was an
+    /// older process, whose exit changes nothing.
     pub(crate) fn exited(
         &mut self,
         now: Instant,
@@ -376,19 +375,19 @@ impl Lifecycle {
         death
     }
 
-    /// Whether what is wrong with it is no accident.
+    /// Whether another attempt is useless.
     fn is_hopeless(&self) -> bool {
         !self.has_been_ready && self.n_failed_starts >= HOPELESS
     }
 
-    /// Whether a process that dies now would be followed by another one.
+    /// Whether another process would follow if the process died now.
     pub(super) fn would_restart(&self, now: Instant, policy: &Policy) -> bool {
         policy.restart != Restart::Never && !self.is_hopeless() && self.budget.allows_another(now, policy)
     }
 }
 
-/// The deaths of one backend within the window. It is a rate: a server that answers its handshake and dies again
-/// spends it too.
+/// The crashes of one backend within the window. The budget is a rate: a server that answers its handshake and dies
+/// again spends it too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
     deaths: VecDeque<Instant>,
@@ -400,7 +399,7 @@ impl Budget {
         self.deaths.iter().filter(recent).count() < policy.max_restarts
     }
 
-    /// A process died unasked at `now`: how long to wait before the next one, `None` if there shall be none.
+    /// Notes a crash at `now`. Returns the delay of the next process; `None` if none may start.
     pub(crate) fn spend(&mut self, now: Instant, policy: &Policy, chance: u64) -> Option<Duration> {
         while self.deaths.front().is_some_and(|at| now.duration_since(*at) > policy.restart_window) {
             self.deaths.pop_front();
@@ -418,7 +417,7 @@ impl Budget {
     }
 }
 
-/// The wait after `n` others. `chance` is anything.
+/// The delay after `n` others. `chance` is any number.
 fn wait(backoff: &Backoff, n: usize, chance: u64) -> Duration {
     let grow = |wait: Duration| (wait * backoff.multiplier / 1000).min(backoff.max);
     let longest = (0..n.min(64)).fold(backoff.initial.min(backoff.max), |wait, _| grow(wait));

@@ -1,6 +1,6 @@
-//! The processes of backends: how one starts, what it is told, what its end means.
+//! The processes of backends: their start, their session, and the consequences of their end.
 //!
-//! What the end of a process means takes three steps, so that a higher owner can say in between what is still wanted:
+//! The end of a process takes three steps, so that a higher owner can say in between what is still wanted:
 //! [`Mux::begin_gone`], [`Mux::decide_gone`], [`Mux::finish_gone`].
 
 use std::{sync::Arc, time::Duration};
@@ -28,29 +28,29 @@ use crate::{
     rpc::{Frame, Kind},
 };
 
-/// A process is gone, or was never there.
+/// A process is gone, or has failed to start.
 #[derive(Debug)]
 pub(crate) struct Gone {
     pub(crate) process: ProcessId,
     cause: Cause,
-    /// What became of it, as people read it.
+    /// Its end, for people.
     what: String,
     before: LifecycleState,
-    /// It was kept ready, and nobody has asked for its end.
+    /// Whether it was a spare that nobody has stopped.
     pub(crate) is_lost_spare: bool,
     pub(crate) outlook: Outlook,
-    /// So that several lspool do not restart their servers in step.
+    /// Varies the delays, so that several lspools do not restart their servers at the same time.
     chance: u64,
 }
 
-/// Whether another process would follow one that is gone, if one is wanted.
+/// Whether another process would follow, if it is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outlook {
     Follows,
     Ends,
 }
 
-/// What follows a process that is gone.
+/// The consequences of a process's end.
 #[derive(Debug)]
 pub(crate) struct Aftermath {
     pub(crate) process: ProcessId,
@@ -62,13 +62,13 @@ pub(crate) struct Aftermath {
 }
 
 impl Aftermath {
-    /// What comes after it.
+    /// The next process, if any.
     pub(crate) fn next(&self) -> Successor {
         self.next
     }
 }
 
-/// What comes after a process.
+/// The successor of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Successor {
     Follows,
@@ -76,44 +76,44 @@ pub(crate) enum Successor {
     Failed,
 }
 
-/// What is still wanted of what a process that is gone had begun.
+/// The parts of a dead process's work that are still wanted.
 #[derive(Debug, Default)]
 pub(crate) struct StillWanted {
-    /// Subjects whose progress the next process goes on with.
+    /// The conversations whose progress the next process continues.
     pub(crate) subjects: Vec<ConversationId>,
-    /// Queued requests that are not asked any more.
+    /// Queued requests that are not needed.
     pub(crate) cut_off: Vec<SentId>,
 }
 
-/// What came of the end of a spawn.
+/// The consequence of a failed spawn.
 #[derive(Debug)]
 pub(crate) enum SpawnEnd {
-    /// It counts as a process that is gone.
+    /// It counts as an exit.
     Gone(Cause, String),
-    /// Trying again cannot help.
+    /// Another attempt is useless.
     Hopeless(Failure),
 }
 
-/// What an answer to `initialize` means.
+/// The answer to `initialize`.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) handshake: Handshake,
-    /// No process of the server has answered before.
+    /// Whether it is the first answer of the server.
     pub(crate) is_first: bool,
 }
 
-/// What is due for a backend.
+/// The due action for a backend.
 #[derive(Debug)]
 pub(crate) enum Due {
     Nothing,
-    /// It has been idle for long enough.
+    /// Stop it, because it was idle long enough.
     Stop(&'static str),
-    /// It cannot be started.
+    /// Fail it, because it cannot start.
     GiveUp(Failure),
 }
 
 impl Mux {
-    /// Somebody needs a process of this backend.
+    /// Starts a backend on demand.
     pub(crate) fn start(&mut self, id: BackendId) {
         let now = self.now();
         if let Some(backend) = self.backends.get_mut(id) {
@@ -121,14 +121,14 @@ impl Mux {
         }
     }
 
-    /// Starts a process of a backend that is due. An error: it cannot be started.
+    /// Spawns the process of a due backend. An error: it cannot start.
     pub(crate) fn spawn(&mut self, id: BackendId) -> Result<(), Failure> {
         let now = self.now();
         let Some(backend) = self.backends.get_mut(id) else { return Ok(()) };
         let server = self.servers.get(backend.server);
         if let Some(missing) = &server.missing {
             let name = backend.name.clone();
-            let message = format!("{name} cannot be started: {missing}");
+            let message = format!("{name} could not start: {missing}");
             return Err(Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) });
         }
         let asks = |it: &Pending| matches!(it.purpose, Purpose::Initialize);
@@ -143,7 +143,7 @@ impl Mux {
         Ok(())
     }
 
-    /// A process runs. Gives whose handshake follows.
+    /// Notes that a process runs. Returns the handshake that follows.
     pub(crate) fn on_spawned(&mut self, process: ProcessId, pid: u32) -> Option<Handshake> {
         let now = self.now();
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
@@ -153,8 +153,7 @@ impl Mux {
         Some(handshake)
     }
 
-    /// Asks a process to initialize: under the editor's request if that has not been answered, else with these
-    /// parameters.
+    /// Sends `initialize` to a process: as the editor's request if that is unanswered, else with these parameters.
     pub(crate) fn initialize(&mut self, process: ProcessId, params: &[u8]) {
         let id = process.backend;
         let unanswered = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
@@ -164,21 +163,21 @@ impl Mux {
         let is_it = |it: &Frame| SentId::of(it) == unanswered;
         let at = unanswered.and_then(|_| backend.queued().iter().position(is_it));
         match at.and_then(|at| backend.queue().remove(at)) {
-            // The first process may have begun under the token, and the editor has been told of its end.
+            // The first process may have begun to report under the token, whose end the editor has seen.
             Some(frame) if process.generation.0 > 1 => self.deliver(process, frame.with_params(params)),
             Some(frame) => self.deliver(process, frame),
             None => self.ask_backend(id, Purpose::Initialize, "initialize", params),
         }
     }
 
-    /// Asks a process to initialize as the editor has asked.
+    /// Sends the editor's `initialize` to a process.
     pub(crate) fn initialize_as_editor(&mut self, process: ProcessId) {
         let Some(backend) = self.backend(process.backend) else { return };
         let params = self.servers.of(backend).session.initialize_now();
         self.initialize(process, &params);
     }
 
-    /// The process has answered `initialize`. An error: it has refused. `None`: nobody waited for that.
+    /// Handles the answer to `initialize`. An error: the process refused. `None`: the answer was not expected.
     pub(crate) fn on_initialized(
         &mut self,
         process: ProcessId,
@@ -205,7 +204,7 @@ impl Mux {
         Some(Ok(Ready { handshake, is_first }))
     }
 
-    /// A backend takes the process of a spare: it is ready at once.
+    /// Gives a backend the process of a spare, which is ready at once.
     pub(crate) fn adopt(&mut self, id: BackendId, spare: BackendId) -> Option<ProcessId> {
         let now = self.now();
         let (theirs, pid) = self.backend(spare).map(|it| (it.process(), it.pid))?;
@@ -217,14 +216,14 @@ impl Mux {
         backend.life.ready(now);
         backend.failure_told = false;
         let (process, name) = (backend.process(), backend.name.clone());
-        info!(backend = name, "takes a process that was kept ready");
+        info!(backend = name, "adopted a spare");
         self.act(Effect::Adopt { spare: theirs, process });
         self.rename_process(theirs, process);
         self.backends.remove(spare);
         Some(process)
     }
 
-    /// Tells a process everything that the one before it, or the primary, was told.
+    /// Replays the session for a process.
     pub(crate) fn replay_session(&mut self, process: ProcessId) {
         self.replay_initialized(process);
         let Some(backend) = self.backend(process.backend) else { return };
@@ -235,7 +234,7 @@ impl Mux {
         }
     }
 
-    /// The first thing of a session that is replayed.
+    /// Sends the first message of a replayed session.
     pub(crate) fn replay_initialized(&mut self, process: ProcessId) {
         let Some(backend) = self.backend(process.backend) else { return };
         if self.servers.of(backend).session.initialized {
@@ -243,7 +242,7 @@ impl Mux {
         }
     }
 
-    /// Tells a process one thing of a session.
+    /// Sends one message of a replayed session.
     pub(crate) fn replay(&mut self, process: ProcessId, frame: Frame) {
         match (frame.kind(), frame.method()) {
             (Kind::Request, Some(method)) => {
@@ -254,16 +253,16 @@ impl Mux {
         }
     }
 
-    /// The process of a spawn could not be started. `None`: it is an older one.
+    /// Handles a failed spawn. `None`: it is an older process.
     pub(crate) fn on_spawn_failed(&mut self, process: ProcessId, failure: &SpawnFailure) -> Option<SpawnEnd> {
         let now = self.now();
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
         let (cause, what) = match backend.ending.take_fault() {
             Some((cause, fault)) => (cause, format!("was ended ({fault})")),
-            None => (Cause::Unavailable, format!("cannot be started: {}", failure.message)),
+            None => (Cause::Unavailable, format!("could not start: {}", failure.message)),
         };
-        warn!(backend = backend.name, what, failure.permanent, "no process");
-        // Why a process is not there that nobody wants any more matters to nobody.
+        warn!(backend = backend.name, what, failure.permanent, "could not start");
+        // The error of an unwanted process does not matter.
         if !failure.permanent || !backend.goes_on() {
             return Some(SpawnEnd::Gone(cause, what));
         }
@@ -274,7 +273,7 @@ impl Mux {
         Some(SpawnEnd::Hopeless(Failure { partition: Some(name), ..failure }))
     }
 
-    /// A process is gone and reaped: why, and how people read it. `None`: it is an older one.
+    /// Handles an exit: returns the cause, and the words for people. `None`: it is an older process.
     pub(crate) fn on_exited(
         &mut self,
         process: ProcessId,
@@ -286,7 +285,7 @@ impl Mux {
             backend.life.state(),
             LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. }
         );
-        // Whoever has killed it, or took its memory, may let the next one live.
+        // A process that another program has killed says nothing about the next one.
         if is_starting && (backend.is_terminated() || !exit.is_from_outside()) {
             backend.life.note_failed_start();
         }
@@ -296,13 +295,13 @@ impl Mux {
             None => (Cause::Crashed, format!("exited ({exit})"), stderr),
         };
         let what = match is_starting {
-            true => format!("{end} before it had answered initialize{}", tail(words)),
+            true => format!("{end} before it answered initialize{}", tail(words)),
             false => format!("{end}{}", tail(words)),
         };
         Some((cause, what))
     }
 
-    /// A process is gone, or was never there.
+    /// Notes that a process is gone, or failed to start.
     pub(crate) fn begin_gone(&mut self, process: ProcessId, cause: Cause, what: String) -> Option<Gone> {
         let now = self.now();
         let goes_on = !self.clients.is_shut_down();
@@ -325,7 +324,7 @@ impl Mux {
             backend.life.stop(now);
         }
         if is_lost_spare {
-            warn!(backend = backend.name, what, "gone");
+            warn!(backend = backend.name, what, "exited");
         }
         let comes_back = match before {
             LifecycleState::Restarting { .. } | LifecycleState::Waiting => goes_on,
@@ -339,8 +338,8 @@ impl Mux {
         Some(Gone { process, cause, what, before, is_lost_spare, outlook, chance })
     }
 
-    /// Decides whether another process follows. `waiting`: what waits for it and is in no queue. `None`: nothing
-    /// follows from it.
+    /// Decides whether another process follows. `waiting` is the demand outside queues. `None`: there is no
+    /// consequence.
     pub(crate) fn decide_gone(&mut self, gone: Gone, waiting: Demand) -> Option<Aftermath> {
         let now = self.now();
         let Gone { process, cause, what, before, is_lost_spare: _, outlook, chance } = gone;
@@ -357,22 +356,22 @@ impl Mux {
         let cause = if death == Death::Expected && is_expected { Cause::NotStarted } else { cause };
         let (next, advice) = match (death, backend.life.state()) {
             (Death::Expected, LifecycleState::Restarting { .. } | LifecycleState::Waiting) => {
-                (Successor::Follows, "another process takes its place, send the request again")
+                (Successor::Follows, "another process replaces it; send the request again")
             }
             (Death::Expected, _) => (Successor::None, "it was stopped"),
-            (Death::Restarts, _) => (Successor::Follows, "it is being restarted, send the request again"),
+            (Death::Restarts, _) => (Successor::Follows, "lspool restarts it; send the request again"),
             (Death::Stops, _) => (Successor::None, "send the request again"),
-            (Death::Fails, _) => (Successor::Failed, "it is not restarted"),
+            (Death::Fails, _) => (Successor::Failed, "lspool does not restart it"),
         };
         if death != Death::Expected {
-            warn!(backend = backend.name, ?death, what, "gone");
+            warn!(backend = backend.name, ?death, what, "exited");
             backend.last_error = Some(format!("it {what}"));
         }
-        debug!(backend = backend.name, ?before, ?death, "its process is gone");
+        debug!(backend = backend.name, ?before, ?death, "process ended");
         Some(Aftermath { process, cause, what, death, next, advice })
     }
 
-    /// What a process that is gone owed and what it asked comes to an end, or waits for the next.
+    /// Ends or keeps the requests in both directions of a process that is gone.
     pub(crate) fn finish_gone(&mut self, after: &Aftermath, wanted: &StillWanted) {
         let Aftermath { process, cause, ref what, next, advice, .. } = *after;
         let id = process.backend;
@@ -411,20 +410,20 @@ impl Mux {
         }
     }
 
-    /// Tells the user that no process follows one that is gone, or that it was one of several.
+    /// Tells the user that no process follows, or that the server crashes repeatedly.
     pub(crate) fn report_gone(&mut self, after: &Aftermath) {
         let id = after.process.backend;
         let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
         match after.death {
             Death::Fails => {
-                self.tell_failed(id, &format!("{name} {}; it is not restarted any more", after.what));
+                self.tell_failed(id, &format!("{name} {}; lspool does not restart it again", after.what));
             }
             Death::Restarts => self.tell_crashing(id, &after.what),
             Death::Expected | Death::Stops => {}
         }
     }
 
-    /// A backend has begun to crash repeatedly: the editor's user hears of it once, until it has been well for long.
+    /// Tells the user that a backend crashes repeatedly, once until it has run well for long.
     fn tell_crashing(&mut self, id: BackendId, what: &str) {
         let now = self.now();
         let Some(backend) = self.backends.get_mut(id) else { return };
@@ -446,7 +445,7 @@ impl Mux {
         self.show(Severity::Warning, &message);
     }
 
-    /// Why a request of a client is not taken now: the next process is started only after a while.
+    /// Why lspool refuses a request now: the next process starts only after a while.
     pub(crate) fn restarts_later(&self, id: BackendId) -> Option<Failure> {
         let backend = self.backend(id)?;
         let wait = backend.life.wait(self.now()).filter(|it| *it > LONG_WAIT)?;
@@ -459,7 +458,7 @@ impl Mux {
         })
     }
 
-    /// What clients have asked of a process that is started only after a while is answered at once.
+    /// Refuses the queued requests of clients for a process that starts only after a while.
     fn refuse_queued(&mut self, id: BackendId) {
         let Some(failure) = self.restarts_later(id) else { return };
         let refused =
@@ -473,19 +472,19 @@ impl Mux {
         }
     }
 
-    /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
+    /// Ends every progress token of a process that is gone, so that no spinner turns forever.
     fn end_progress(&mut self, id: BackendId, message: &str, goes_on: impl Fn(&ConversationId) -> bool) {
         for params in self.tokens.abandoned(id, message, goes_on) {
             self.tell_editor(Frame::notification("$/progress", Some(&params)));
         }
     }
 
-    /// What a process that is gone has asked the editor is cancelled there; late answers find nothing.
+    /// Cancels the questions of a process that is gone. Late answers have no receiver.
     fn withdraw_questions(&mut self, process: ProcessId) {
         let asked = |it: &Pending| matches!(&it.owner, Owner::Backend(by, _) if *by == process);
         for sent in self.requests.filter(asked) {
             let Some(taken) = self.requests.take(sent) else { continue };
-            // What the editor was told to register it shall have: the editor has already what the next process repeats.
+            // A registration that the editor was asked for stays, so that the next process need not repeat it.
             let method = taken.frame.method();
             if !matches!(method, Some("client/registerCapability" | "client/unregisterCapability")) {
                 self.withdraw(sent, taken.to);
@@ -493,10 +492,10 @@ impl Mux {
         }
     }
 
-    /// A backend will not serve: what it owes and what waits for it fails.
+    /// Fails a backend with its open and queued requests.
     pub(crate) fn fail_backend(&mut self, id: BackendId, failure: &Failure) {
         let now = self.now();
-        warn!(failure.message, "given up");
+        warn!(failure.message, "failed");
         let Some(backend) = self.backends.get_mut(id) else { return };
         backend.last_error = Some(failure.message.clone());
         let (process, todo) = (backend.process(), backend.life.fail(now));
@@ -507,7 +506,7 @@ impl Mux {
         self.tell_failed(id, &failure.message);
     }
 
-    /// Ends a process that nobody needs. What it knows is told to the next one.
+    /// Stops an unneeded process. The next one gets its state.
     pub(crate) fn stop(&mut self, id: BackendId, why: &'static str) {
         let now = self.now();
         let Some(backend) = self.backends.get_mut(id) else { return };
@@ -520,7 +519,7 @@ impl Mux {
         self.end_gently(process, before, todo);
     }
 
-    /// A backend that has no process, and was promised one, will not have it.
+    /// Withdraws the promised process of a backend without one.
     pub(crate) fn deny(&mut self, id: BackendId, why: &'static str, failure: &Failure) {
         let now = self.now();
         let Some(backend) = self.backends.get_mut(id) else { return };
@@ -529,8 +528,7 @@ impl Mux {
         self.abandon(id, failure);
     }
 
-    /// Nothing is expected of a process any more: whoever waits for it is answered, whatever it waits for is
-    /// withdrawn.
+    /// Stops listening to a process: answers the requests that wait for it, and withdraws its own.
     fn abandon(&mut self, id: BackendId, failure: &Failure) {
         let Some(backend) = self.backends.get_mut(id) else { return };
         let process = backend.process();
@@ -549,15 +547,14 @@ impl Mux {
         self.forget_shown(id);
     }
 
-    /// The failures of a backend are forgotten.
+    /// Resets the restart budget of a backend.
     pub(crate) fn reset_restarts(&mut self, id: BackendId) {
         if let Some(backend) = self.backends.get_mut(id) {
             backend.life.reset_restarts();
         }
     }
 
-    /// Another process takes the place of the one there is. Gives the numbers under which that was asked before it was
-    /// ready, and the next one is.
+    /// Replaces the process. Returns the old and new numbers of the requests that it got before it was ready.
     pub(crate) fn replace(&mut self, id: BackendId) -> Vec<(SentId, SentId)> {
         let now = self.now();
         let Some(process) = self.backend(id).map(Backend::process) else { return Vec::new() };
@@ -585,23 +582,22 @@ impl Mux {
         if !self.is_current(process) {
             return;
         }
-        debug!(?process, error, "has closed its stream, or must not go on");
+        debug!(?process, error, "stream ended");
         self.terminate(process, error.map(|it| (Cause::Transport, it)));
     }
 
-    /// Ends a process that cannot go on, perhaps for a fault of its own. What it says until then counts.
+    /// Ends a process that cannot continue, perhaps for a fault of its own. Its messages still count.
     pub(crate) fn terminate(&mut self, process: ProcessId, fault: Option<Fault>) {
         let Some(backend) = self.backends.get_mut(process.backend) else { return };
         let why = fault.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
-        // What one that is being ended does wrong is none of its faults.
+        // Further faults of a process that is being ended do not count.
         if backend.terminate(fault) {
-            warn!(backend = backend.name, why, "ending it");
+            warn!(backend = backend.name, why, "terminating");
         }
         self.act(Effect::Terminate(process));
     }
 
-    /// A server has sent a malformed message. If an answer was lost, gives the request that it belongs to and why that
-    /// request fails.
+    /// Handles a malformed message of a server. If an answer was lost, returns its request with the failure.
     pub(crate) fn on_malformed_server(
         &mut self,
         process: ProcessId,
@@ -614,7 +610,7 @@ impl Mux {
             return None;
         }
         let name = backend.name.clone();
-        warn!(name, reason, "malformed message of a server");
+        warn!(name, reason, "server sent a malformed message");
         let message = format!("{name} sent a malformed message: {reason}");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::Malformed, message) };
         match id {
@@ -623,7 +619,7 @@ impl Mux {
                 let (sent, pending) = self.requests.take_answered(&id, Peer::Backend(process))?;
                 return Some((sent, pending, Failure { cause: Cause::BadAnswer, ..failure }));
             }
-            // An answer may have been lost with it: nobody shall wait for that for ever.
+            // An answer may have been lost: its request must not wait forever.
             MalformedMessage::Other
                 if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() =>
             {
@@ -635,10 +631,10 @@ impl Mux {
         None
     }
 
-    /// A request failed although its process lives on.
+    /// Handles a request that failed although its process lives.
     pub(crate) fn on_lost_answer(&mut self, process: ProcessId, pending: &Pending) {
         match pending.purpose {
-            // Without it a process cannot be used.
+            // Without `initialize`, a process is useless.
             Purpose::Initialize => self.terminate(process, None),
             Purpose::Shutdown => self.on_shutdown_progress(),
             Purpose::Plain
@@ -649,12 +645,12 @@ impl Mux {
         }
     }
 
-    /// How long the backends of a server may be idle.
+    /// The idle timeout of the backends of a server.
     pub(crate) fn idle_timeout(&self) -> Duration {
         self.servers.first().map_or(Duration::MAX, |it| it.settings.idle_timeout)
     }
 
-    /// An event has been dealt with.
+    /// Updates the backends after an event.
     pub(crate) fn settle_backends(&mut self) {
         if self.backends.have_changed() {
             let (now, idle) = (self.now(), self.idle_timeout());
@@ -662,14 +658,14 @@ impl Mux {
         }
     }
 
-    /// The backends for which something is due.
+    /// The backends with a due action.
     pub(crate) fn due_backends(&self) -> Vec<BackendId> {
         let (now, idle) = (self.now(), self.idle_timeout());
         let due = |it: &&Backend| it.deadline(idle).is_some_and(|(at, _)| at <= now);
         self.backends.iter().filter(due).map(|it| it.id).collect()
     }
 
-    /// Does what is due for a backend, or says it.
+    /// Does the due action for a backend, or returns it.
     pub(crate) fn on_due(&mut self, id: BackendId) -> Due {
         let (now, idle) = (self.now(), self.idle_timeout());
         let Some(backend) = self.backend(id) else { return Due::Nothing };
@@ -679,13 +675,13 @@ impl Mux {
             }
             LifecycleState::Ready | LifecycleState::Degraded => {
                 if backend.idling == Idling::Ends && backend.idle_since.is_some_and(|it| it + idle <= now) {
-                    info!(backend = backend.name, "idle: stopping it");
+                    info!(backend = backend.name, "stopped: idle");
                     return Due::Stop("it was idle");
                 }
                 self.look_after(id);
                 Due::Nothing
             }
-            // Started with all others.
+            // Starts with all others.
             LifecycleState::Restarting { .. }
             | LifecycleState::Waiting
             | LifecycleState::Stopped
@@ -693,10 +689,10 @@ impl Mux {
         }
     }
 
-    /// Silence counts, not the time that it takes to start. One that has been ready before has its chances left.
+    /// Silence counts, not the time of the start. A server that was ready before keeps its restart budget.
     fn on_startup_timeout(&mut self, id: BackendId) -> Due {
         let now = self.now();
-        // What it says is not read then.
+        // lspool does not read it then.
         let is_excused = self.clients.is_slow();
         let Some(backend) = self.backends.get_mut(id) else { return Due::Nothing };
         let time = self.servers.get(backend.server).settings.startup_timeout;
@@ -708,14 +704,14 @@ impl Mux {
         let time = time.as_secs_f64();
         let what = match backend.pid {
             Some(_) if backend.health.has_spoken() => {
-                format!("has not answered initialize, and has said nothing for {time} s")
+                format!("did not answer initialize and was silent for {time} s")
             }
-            Some(_) => format!("has not answered initialize within {time} s"),
-            None => format!("has not started within {time} s: its disk may not answer"),
+            Some(_) => format!("did not answer initialize within {time} s"),
+            None => format!("did not start within {time} s: its disk may not respond"),
         };
         if backend.life.has_been_ready() {
             backend.life.overdue();
-            // It may be on its way out already.
+            // It may be ending already.
             if !backend.is_terminated() {
                 let process = backend.process();
                 self.terminate(process, Some((Cause::InitTimeout, format!("it {what}"))));
@@ -723,11 +719,11 @@ impl Mux {
             return Due::Nothing;
         }
         let name = backend.name.clone();
-        let message = format!("{name} {what}; it is stopped; if it needs more time, raise startup_timeout");
+        let message = format!("{name} {what}; lspool stops it; if it needs more time, raise startup_timeout");
         Due::GiveUp(Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) })
     }
 
-    /// A backend has failed: the editor's user hears of it, once, and can do something about it.
+    /// Tells the user once that a backend has failed, and offers actions.
     fn tell_failed(&mut self, id: BackendId, why: &str) {
         let Some(backend) = self.backends.get_mut(id) else { return };
         let server = self.servers.get(backend.server);
@@ -749,7 +745,7 @@ impl Mux {
     }
 }
 
-/// Whether the client that has asked this can ask it again later. Turns and the handshake wait.
+/// Whether the client can send this request again later. Turns and the handshake wait.
 pub(crate) fn is_refusable(owner: &Owner, purpose: &Purpose) -> bool {
     owner.is_client() && matches!(purpose, Purpose::Plain)
 }
@@ -765,7 +761,7 @@ fn seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// What the user can choose when a backend has failed.
+/// The user's choices for a failed backend.
 pub(crate) const RESTART: &str = "Restart";
 pub(crate) const SHOW_LOG: &str = "Show log";
 
@@ -774,6 +770,6 @@ fn tail(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
     match lines.split_at(lines.len().saturating_sub(5)).1 {
         [] => String::new(),
-        last => format!("; its last words: {}", last.join(" | ")),
+        last => format!("; end of stderr: {}", last.join(" | ")),
     }
 }

@@ -1,8 +1,7 @@
-//! What the editor shows of a process that is gone: what its successor does not repeat is taken back.
+//! Cleans up the editor's screen after a process: withdraws everything that its successor does not repeat.
 //!
-//! Registrations and diagnostics are left as they are while the next process starts, or the screen would flicker at
-//! each restart. It has [`GRACE`] from the moment it is ready to say again what is still true. What the editor pulls
-//! is pulled anew, for which it is asked once.
+//! Registrations and diagnostics stay while the next process starts, or the screen would flicker at each restart. The
+//! new process has [`GRACE`] after it is ready to repeat what is still true. The editor is asked once to pull again.
 
 use std::time::{Duration, Instant};
 
@@ -19,22 +18,22 @@ use crate::{
     rpc::{Frame, elements, member, path, text},
 };
 
-/// How long a process that took the place of another may take to repeat what that one has said.
+/// How long a successor may take to repeat registrations and diagnostics.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// When the process of a backend has had its time.
+/// The state of the cleaning for a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reconcile {
-    /// It has no predecessor of which the editor shows anything.
+    /// Nothing of a predecessor is on the screen.
     #[default]
     Nothing,
-    /// It has just become ready.
+    /// The process has just become ready.
     Begins,
     At(Instant),
 }
 
 impl Reconcile {
-    /// The event that made it ready has been dealt with.
+    /// Starts the time after the event that made it ready.
     pub(crate) fn note(&mut self, now: Instant) {
         if *self == Reconcile::Begins {
             *self = Reconcile::At(now + GRACE);
@@ -53,13 +52,13 @@ impl Reconcile {
     }
 }
 
-/// What an editor pulls, and can be asked to pull anew.
+/// Data that an editor pulls, and can be asked to pull again.
 struct Pulled {
     /// The request that asks for it.
     refresh: &'static str,
     /// The editor's capability below `workspace`.
     capability: &'static str,
-    /// The server's capability, and the method under which it may register it instead.
+    /// The server's capability, and the method for registering it instead.
     provider: &'static str,
     method: &'static str,
 }
@@ -103,7 +102,7 @@ const PULLED: [Pulled; 6] = [
     },
 ];
 
-/// The commands that an answer to `initialize` offers.
+/// The commands in an answer to `initialize`.
 fn commands(result: &[u8]) -> Vec<String> {
     let Some(range) = path(result, &["capabilities", "executeCommandProvider", "commands"]) else {
         return Vec::new();
@@ -112,8 +111,7 @@ fn commands(result: &[u8]) -> Vec<String> {
     elements(list).filter_map(|it| text(&list[it], &[])).collect()
 }
 
-/// What an editor that has read the first of these answers to `initialize` gets wrong of a process that has given the
-/// other, as people read it.
+/// The differences between two answers to `initialize` that matter to an editor that has seen the first, for people.
 fn differences(first: &[u8], next: &[u8]) -> Vec<String> {
     let capabilities = |it: &[u8]| -> Option<Value> {
         serde_json::from_slice(&it[member(it, "capabilities")?]).ok().filter(Value::is_object)
@@ -137,19 +135,19 @@ fn differences(first: &[u8], next: &[u8]) -> Vec<String> {
     let encoding = |it: &Value| it["positionEncoding"].as_str().unwrap_or("utf-16").to_owned();
     let legend = |it: &Value| it["semanticTokensProvider"]["legend"].clone();
     if sync(&first) != sync(&next) {
-        all.push("`textDocumentSync` is another".to_owned());
+        all.push("`textDocumentSync` differs".to_owned());
     }
     if encoding(&first) != encoding(&next) {
-        all.push("`positionEncoding` is another".to_owned());
+        all.push("`positionEncoding` differs".to_owned());
     }
     if is_offered(next.get("semanticTokensProvider")) && legend(&first) != legend(&next) {
-        all.push("the legend of semantic tokens is another".to_owned());
+        all.push("the legend of semantic tokens differs".to_owned());
     }
     all
 }
 
 impl Mux {
-    /// A process that took the place of another is ready, and has been told the session.
+    /// Begins cleaning after a successor is ready and has the session.
     pub(crate) fn begin_reconciling(&mut self, process: ProcessId, result: &[u8]) {
         if process.generation.0 == 1 {
             return;
@@ -158,7 +156,7 @@ impl Mux {
         if let Some(backend) = self.backends.get_mut(process.backend).filter(|_| is_stale) {
             backend.reconcile = Reconcile::Begins;
         }
-        // What the editor pulls it pulls from the primary.
+        // The editor pulls from the primary.
         if self.servers.is_primary(process.backend) {
             self.refresh_what_is_pulled(process.backend, result);
             self.register_new_commands(process, result);
@@ -167,8 +165,7 @@ impl Mux {
         }
     }
 
-    /// The names of commands may differ from process to process, for example by the process id in them. What the editor
-    /// does not know it is asked to register.
+    /// Registers new commands. Their names may differ from process to process, for example by a process id.
     fn register_new_commands(&mut self, process: ProcessId, result: &[u8]) {
         let Some(backend) = self.backend(process.backend) else { return };
         let session = &self.servers.of(backend).session;
@@ -189,8 +186,7 @@ impl Mux {
         }
     }
 
-    /// An editor that knows more of a session than lspool does, and says so, is told that a process has taken the place
-    /// of another, and can tell it the rest.
+    /// Reports a restart to an editor that asked for it, because it can send further parts of its session.
     fn tell_of_restart(&mut self, process: ProcessId) {
         let Some(backend) = self.backend(process.backend) else { return };
         let server = self.servers.of(backend);
@@ -202,17 +198,16 @@ impl Mux {
         }
     }
 
-    /// The editor goes by the capabilities of the first process. Tells the user where this one does not do the same.
+    /// Tells the user about different capabilities, because the editor relies on those of the first process.
     fn tell_what_differs(&mut self, id: BackendId, result: &[u8]) {
         let Some(backend) = self.backend(id) else { return };
         let differs = differences(&self.servers.of(backend).session.offered, result);
         if !differs.is_empty() {
             let (name, differs) = (&backend.name, differs.join(", "));
             let text = format!(
-                "{name} was restarted and differs from what it was at the start: {differs}. \
-                 Restart it from the editor."
+                "{name} has other capabilities after its restart: {differs}. Restart it from the editor."
             );
-            warn!(name, differs, "the next process has other capabilities");
+            warn!(name, differs, "new process has other capabilities");
             self.show(Severity::Warning, &text);
         }
     }
@@ -236,7 +231,7 @@ impl Mux {
         }
     }
 
-    /// Takes back what was not repeated in time.
+    /// Withdraws what was not repeated in time.
     pub(crate) fn on_reconcile_deadlines(&mut self) {
         let now = self.now();
         let due = self.backends.iter().filter(|it| it.is_ready() && it.reconcile.is_due(now));
@@ -263,7 +258,7 @@ impl Mux {
         self.take_back(registrations.as_deref(), diagnostics);
     }
 
-    /// A backend has no process any more, and none will come.
+    /// Withdraws everything of a backend that will have no process.
     pub(super) fn forget_shown(&mut self, id: BackendId) {
         let registrations = self.registrations.abandoned(id);
         let mut diagnostics = self.diagnostics.abandoned(id);
@@ -271,7 +266,7 @@ impl Mux {
             diagnostics = group.lost_diagnostics(id);
         }
         if self.clients.is_shut_down() {
-            // An editor that is quitting takes them down itself.
+            // An exiting editor removes them itself.
             diagnostics.clear();
         }
         self.take_back(registrations.as_deref(), diagnostics);
@@ -286,7 +281,7 @@ impl Mux {
         }
     }
 
-    /// `client/registerCapability` of a process: what of it the editor does not have yet.
+    /// Handles `client/registerCapability` of a process: returns the part that is new to the editor.
     pub(in crate::core::mux) fn register(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
         let asked = self.registrations.register(process, params);
         self.take_back(asked.unregister.as_deref(), Vec::new());
@@ -306,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_editor_gets_wrong_is_told() {
+    fn differences_list_only_capabilities_that_matter() {
         let first = json!({"textDocumentSync": 2, "hoverProvider": true, "renameProvider": false});
         assert!(between(first.clone(), first.clone()).is_empty());
         let more = json!({"textDocumentSync": {"change": 2}, "hoverProvider": {}, "codeLensProvider": {}});
@@ -314,7 +309,7 @@ mod tests {
         let less = between(first, json!({"positionEncoding": "utf-8"}));
         assert_eq!(less.len(), 3, "{less:?}");
         let legend = |it: &str| json!({"semanticTokensProvider": {"legend": {"tokenTypes": [it]}}});
-        assert_eq!(between(legend("a"), legend("b")), ["the legend of semantic tokens is another"]);
+        assert_eq!(between(legend("a"), legend("b")), ["the legend of semantic tokens differs"]);
         assert!(super::differences(b"{}", b"{}").is_empty());
     }
 }

@@ -1,8 +1,7 @@
-//! Requests that were with a process when it died: which of them the next process is asked, and what becomes of the
-//! others.
+//! Requests of a dead process: decides which of them the next process gets, and answers the others.
 //!
-//! What only reads is asked again, once: a request that has seen two processes die may be the reason. Nothing is asked
-//! again of which the editor has seen a part, or that it has cancelled.
+//! The next process gets read requests, once: a request that has seen two processes die may be the reason. It gets no
+//! request that the editor has cancelled, or of which the editor has seen a partial result.
 
 use std::collections::BTreeMap;
 
@@ -25,21 +24,21 @@ use crate::{
     rpc::{ErrorCode, Frame, Kind, RawId},
 };
 
-/// What becomes of a request whose process has died.
+/// What happens to a request of a dead process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// The next process is asked.
+    /// The next process gets it.
     Again,
-    /// Nobody wants it.
+    /// The client has cancelled it.
     Cancelled,
-    /// It has been asked twice.
+    /// Two processes have had it.
     Spent,
-    /// It concerns state that died with the process, or may have been done: the client gets an error.
+    /// It concerns state that died with the process, or its effect may have happened: the client gets an error.
     Dropped,
 }
 
 impl Mux {
-    /// A process has died. What is left in the table afterwards is dropped.
+    /// Handles the requests of a dead process. The caller drops the rest.
     pub(super) fn retry_requests(&mut self, process: ProcessId, next: Successor, cause: Cause, what: &str) {
         let Some(backend) = self.backend(process.backend) else { return };
         let (name, server) = (backend.name.clone(), self.servers.of(backend));
@@ -53,12 +52,12 @@ impl Mux {
                     again.extend(self.requests.renumber(sent));
                     continue;
                 }
-                Fate::Cancelled => Failure::new(Cause::Cancelled, "cancelled, and the server is gone"),
+                Fate::Cancelled => Failure::new(Cause::Cancelled, "cancelled; the server has exited"),
                 Fate::Spent => {
                     let method = self.requests.get(sent).and_then(|it| it.frame.method()).unwrap_or_default();
                     let message = format!(
-                        "{name} {what} during {method}; it is the second process that has died with this \
-                         request, which is not sent again"
+                        "{name} {what} during {method}; two processes died with this request, so lspool \
+                         does not send it again"
                     );
                     Failure { cause, partition: Some(name.clone()), message, retry: false }
                 }
@@ -68,13 +67,12 @@ impl Mux {
             }
         }
         if !again.is_empty() {
-            debug!(name, n = again.len(), "asked again of the next process");
+            debug!(name, n = again.len(), "requeued requests for the next process");
             self.put_first(process.backend, again);
         }
     }
 
-    /// What is asked again is asked before all that the process that is gone has not heard, and in its order, turns
-    /// included.
+    /// Puts repeated requests before all queued ones, in their old order, turns included.
     fn put_first(&mut self, id: BackendId, again: Vec<Frame>) {
         let first = |it: &Frame| self.requests.get(SentId::of(it)?)?.marks.first;
         let queued = self.backend(id).into_iter().flat_map(Backend::queued);
@@ -88,7 +86,7 @@ impl Mux {
             .sort_by_key(|it| SentId::of(it).and_then(|it| first.get(&it).copied()).unwrap_or(SentId::MAX));
     }
 
-    /// A process that took the place of another has answered a client: it has made items, or given ids, itself.
+    /// Notes an answer of a successor to a client, with its items and ids.
     pub(in crate::core::mux) fn note_answered_by_successor(
         &mut self,
         process: ProcessId,
@@ -101,7 +99,7 @@ impl Mux {
         }
     }
 
-    /// A message as a process that took the place of another is told it. None: it is answered here.
+    /// Adapts a message for a successor. `None`: lspool answers it.
     pub(crate) fn for_successor(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
         if process.generation.0 == 1 {
             return Some(frame);
@@ -111,7 +109,7 @@ impl Mux {
         let foreign = frame.method().and_then(Rule::of_question).filter(|it| !backend.items.have(it, params));
         match SentId::of(&frame).zip(foreign) {
             Some((sent, rule)) => {
-                // What the item holds for the server means nothing, or something else, to this process.
+                // The data in the item would mislead this process.
                 let Pending { owner, .. } = self.requests.take(sent)?;
                 self.answer_foreign(&owner, rule, params);
                 None
@@ -182,14 +180,14 @@ impl Mux {
         self.backend(id).is_some_and(|it| it.queued().iter().any(|it| it.kind() == Kind::Request))
     }
 
-    /// The session that is replayed says what these notifications said.
+    /// Drops queued notifications that the replayed session contains.
     pub(super) fn drop_replayed(&mut self, id: BackendId) {
         let Some(backend) = self.backends.get_mut(id) else { return };
         let server = self.servers.get(backend.server);
         let is_replayed = |it: &Frame| match (it.kind(), it.method().unwrap_or_default()) {
             (Kind::Request | Kind::Response, _) => false,
             (Kind::Notification, "initialized") => true,
-            (Kind::Notification, method) => server.keep(method).is_some_and(|it| it != Keep::Nothing),
+            (Kind::Notification, method) => server.keep(method).is_some_and(|it| it != Keep::Never),
         };
         backend.queue().retain(|it| !is_replayed(it));
     }

@@ -1,5 +1,5 @@
-//! How many uses each backend has, kept as they come and go: counting them anew for each message would cost time in
-//! proportion to all there are.
+//! The number of uses of each backend, updated with each change. Counting them for each message would cost more the
+//! larger the session is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::core::event::BackendId;
 /// Uses by backend.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    /// Without those that have none.
+    /// Backends without uses are left out.
     uses: BTreeMap<BackendId, usize>,
     changed: BTreeSet<BackendId>,
 }
@@ -31,7 +31,7 @@ impl Usage {
         }
     }
 
-    /// How many a backend has.
+    /// The uses of a backend.
     pub(crate) fn of(&self, id: BackendId) -> usize {
         self.uses.get(&id).copied().unwrap_or_default()
     }
@@ -41,12 +41,12 @@ impl Usage {
         !self.changed.is_empty()
     }
 
-    /// Backends whose first use came or whose last one went since this was last asked.
+    /// The backends that got their first use or lost their last one since the last call.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<BackendId> {
         std::mem::take(&mut self.changed)
     }
 
-    /// Whether this is what counting anew gives.
+    /// Compares with a new count.
     pub(crate) fn check(&self, counted: impl Iterator<Item = BackendId>) -> Result<(), String> {
         let mut uses: BTreeMap<BackendId, usize> = BTreeMap::new();
         counted.for_each(|id| *uses.entry(id).or_default() += 1);

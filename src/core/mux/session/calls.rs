@@ -1,6 +1,6 @@
-//! Calls that every later process is to be told of, in order: what later ones undo, or say again, is left out.
+//! Calls for later processes, in order, without those that later calls undo or repeat.
 //!
-//! Only what can be read of a call undoes another one. What cannot be read is kept, and told again.
+//! Only a readable call undoes another one. An unreadable one is kept.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,8 @@ impl Calls {
         self.0.push(call);
     }
 
-    /// Takes away the calls of one method whose things are all undone by another. Whether nothing is left to be undone.
+    /// Removes the calls of one method whose things are all undone by another. Returns whether nothing is left to
+    /// undo.
     fn undo(
         &mut self,
         undone: &str,
@@ -55,7 +56,7 @@ impl Calls {
         self.0.retain(|it| {
             let of = names(it).filter(|_| it.method == undone || it.method == by);
             let Some(of) = of.filter(|it| it.is_subset(named)) else { return true };
-            // One that was undone before it was done is the server's own.
+            // A thing that was undone first belonged to the server.
             is_older |= it.method == by;
             left.retain(|it| !of.contains(it));
             false
@@ -70,7 +71,7 @@ fn is_within(one: Option<BTreeSet<String>>, other: Option<&BTreeSet<String>>) ->
     one.zip(other).is_some_and(|(one, other)| one.is_subset(other))
 }
 
-/// The things that a call is about. `None`: it is not as it is to be.
+/// The things that a call names. `None`: it is unreadable.
 fn named(call: &KeptMessage, names: &Names) -> Option<BTreeSet<String>> {
     let params = &call.params;
     match names {
@@ -83,7 +84,7 @@ fn named(call: &KeptMessage, names: &Names) -> Option<BTreeSet<String>> {
     }
 }
 
-/// What a call says besides.
+/// The other members of a call.
 fn rest<'a>(call: &'a KeptMessage, dialect: &Dialect) -> Vec<(String, &'a [u8])> {
     let list = match dialect.call(&call.method).map(|it| &it.names) {
         Some(Names::Each { list, .. }) => *list,
@@ -150,7 +151,7 @@ mod tests {
             [2],
             "it is harmless"
         );
-        // The server's own was taken away first.
+        // The thing of the server was removed first.
         assert_eq!(left(&[a.clone(), (REGISTER, providers(&["a"])), a.clone()]), [2]);
         let odd = (REGISTER, json!({"providers": [{"id": 1}]}));
         assert_eq!(left(&[odd, (UNREGISTER, json!({"providers": 7}))]), [0, 1]);

@@ -1,7 +1,7 @@
-//! The editor's open documents, kept so that a fresh process can be told their current text.
+//! The editor's open documents with their current texts, for new processes.
 //!
-//! A document is its `didOpen`, as it came, and the changes since. They are folded into a text when a process needs it,
-//! or when the changes come to weigh as much.
+//! A document is its `didOpen` and the changes since. The changes are applied to the text when a process needs it, or
+//! when they are large.
 
 mod changes;
 mod edited;
@@ -19,13 +19,13 @@ use self::{
 };
 use crate::rpc::{LooseText, Patch, member, path, text};
 
-/// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
+/// Changes may wait up to half the size of the text, and at least up to this many bytes.
 const UNFOLDED_BYTES: usize = 16 * 1024;
 
-/// And not more of them than this: each may take time in proportion to the text.
+/// The limit of waiting changes: each may take time in proportion to the text.
 const UNFOLDED: usize = 256;
 
-/// How positions count characters, as negotiated in `initialize`.
+/// How positions count characters, as `initialize` has negotiated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,
@@ -35,8 +35,8 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// Reads an `initialize` result: `capabilities.positionEncoding`, else `offsetEncoding`, an extension of clangd that
-    /// is older.
+    /// Reads the encoding in an answer to `initialize`: `capabilities.positionEncoding`, else `offsetEncoding`, an
+    /// older extension of clangd.
     pub(crate) fn of_result(result: &[u8]) -> Encoding {
         let standard = path(result, &["capabilities", "positionEncoding"]).map(|range| &result[range]);
         let older = || member(result, "offsetEncoding").map(|range| &result[range]);
@@ -50,23 +50,23 @@ impl Encoding {
 
 #[derive(Debug)]
 struct Document {
-    /// Parameters of `didOpen`, version as of the last fold.
+    /// The parameters of `didOpen`, with the version at the last application.
     open: Bytes,
-    /// The text as of the last fold; none yet, and it is where it came, in `open`.
+    /// The text at the last application; `None` if it is the one in `open`.
     text: Option<Vec<u8>>,
-    /// Those since.
+    /// The changes since.
     changes: Changes,
-    /// The version that the last of them made.
+    /// The version after them.
     version: Vec<u8>,
 }
 
-/// Open documents by URI, and notebooks likewise.
+/// The open documents and notebooks by URI.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     encoding: Encoding,
     texts: BTreeMap<String, Document>,
     notebooks: BTreeMap<String, Notebook>,
-    /// What one message says, while it is read.
+    /// The changes in one message, while it is read.
     said: Changes,
 }
 
@@ -85,10 +85,10 @@ impl Documents {
 
     pub(crate) fn changed(&mut self, params: &[u8]) {
         let Some(change) = DidChange::read(params, &mut self.said) else {
-            return warn!("a didChange that cannot be read is left out of the tracked text");
+            return warn!("skipped an unreadable didChange in the tracked text");
         };
         if change.is_torn {
-            warn!("a change that cannot be read is left out of the tracked text");
+            warn!("skipped an unreadable change in the tracked text");
         }
         let Some(document) = self.texts.get_mut(&*change.uri) else { return };
         document.version.clear();
@@ -144,7 +144,7 @@ impl Documents {
         }
     }
 
-    /// What a fresh process is told: every open document with its current text and version.
+    /// The messages that open every document with its current text and version.
     pub(crate) fn restored(&mut self) -> Vec<(&'static str, Bytes)> {
         let encoding = self.encoding;
         let texts = self.texts.values_mut().map(|document| {
@@ -162,7 +162,7 @@ pub(crate) fn uri(params: &[u8], key: &str) -> Option<String> {
     text(params, &[key, "uri"])
 }
 
-/// Where a text is, in the parameters of `didOpen`.
+/// The path to the text in the parameters of `didOpen`.
 const TEXT: [&str; 2] = ["textDocument", "text"];
 const VERSION: [&str; 2] = ["textDocument", "version"];
 
@@ -186,7 +186,7 @@ impl Document {
         self.text = Some(text);
     }
 
-    /// Takes the text out, so that whatever is done to the rest does not read it again.
+    /// Takes the text out, so that edits of the rest need not scan it.
     fn take_text(&mut self) -> Vec<u8> {
         if let Some(text) = self.text.take() {
             return text;
@@ -198,7 +198,7 @@ impl Document {
         text
     }
 
-    /// Parameters of the `didOpen` that opens it as it is now.
+    /// The parameters of the `didOpen` for the current text.
     fn params(&self) -> Bytes {
         let Some(text) = &self.text else { return self.open.clone() };
         Bytes::from(Patch::of(&self.open).set_path(&TEXT, &LooseText::quoted(text)).finish())
@@ -309,13 +309,13 @@ mod tests {
             mirrored(b"ab", &[(1, 1, br"\ud83d"), (2, 2, br"\ude00"), (3, 4, b"!")]),
             br"a\ud83d\ude00!"
         );
-        // An edit cuts a pair in two, and another one puts it together again.
+        // An edit cuts a pair in two, and another one joins it.
         let emoji = "😀b".as_bytes();
         assert_eq!(mirrored(emoji, &[(1, 2, b"")]), br"\ud83db");
         assert_eq!(mirrored(emoji, &[(0, 1, b"")]), br"\ude00b");
         assert_eq!(mirrored(emoji, &[(1, 2, b""), (1, 1, br"\ude00"), (2, 3, b"c")]), br"\ud83d\ude00c");
         assert_eq!(mirrored("😀".as_bytes(), &[(1, 1, b"x")]), br"\ud83dx\ude00");
-        // Bytes that are no UTF-8 stay, and count as one character each.
+        // Bytes that are not UTF-8 stay, and count as one character each.
         assert_eq!(mirrored(b"caf\xe9 x", &[(5, 6, b"y")]), b"caf\xe9 y");
         assert_eq!(mirrored(b"x", &[(0, 0, b"\xff\xfe"), (2, 3, b"y")]), b"\xff\xfey");
         assert_eq!(mirrored(b"\xe9\\nab", &[(9, 9, b"!")]), b"\xe9!\\nab");

@@ -1,20 +1,20 @@
-//! The workspace folders, as the editor has them: those of its `initialize`, and what it has changed since.
+//! The editor's workspace folders: those of its `initialize`, with all changes.
 
 use bytes::Bytes;
 
 use crate::rpc::{Patch, elements, member, path, text};
 
-/// The folders, each as the editor wrote it, in the editor's order.
+/// The folders in the editor's form and order.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     /// `None` as long as they are those of `initialize`.
     now: Option<Vec<Bytes>>,
-    /// By uri: those that were removed, and are not there.
+    /// The uris of removed folders.
     gone: Vec<String>,
 }
 
 impl Folders {
-    /// `workspace/didChangeWorkspaceFolders`, with these parameters. `initialize`: parameters of the editor's.
+    /// Handles `workspace/didChangeWorkspaceFolders`. `initialize` are the editor's parameters.
     pub(super) fn change(&mut self, initialize: &[u8], params: &[u8]) {
         let mut now = self.now.take().unwrap_or_else(|| folders_of(initialize));
         let listed = |key| path(params, &["event", key]).map_or(Vec::new(), |it| listed(&params[it]));
@@ -33,7 +33,7 @@ impl Folders {
         self.now = Some(now);
     }
 
-    /// These parameters of `initialize`, with the folders as they are.
+    /// Puts the current folders into parameters of `initialize`.
     pub(super) fn named_in(&self, initialize: &Bytes) -> Bytes {
         match &self.now {
             Some(now) if *now != folders_of(initialize) => {
@@ -47,15 +47,15 @@ impl Folders {
         &self.gone
     }
 
-    /// By uri: those that `initialize` does not name.
+    /// The uris of folders that `initialize` does not name.
     pub(super) fn come(&self, initialize: &[u8]) -> Vec<String> {
         let first: Vec<String> = folders_of(initialize).iter().filter_map(|it| uri(it)).collect();
         let now = self.now.iter().flatten().filter_map(|it| uri(it));
         now.filter(|it| !first.contains(it)).collect()
     }
 
-    /// Parameters of the notification for a process that knows these folders, if they are not what they are now. What
-    /// follows the first difference is removed and added again, so that the order is the editor's.
+    /// The parameters of the notification for a process that knows other folders than the current ones. Everything
+    /// after the first difference is removed and added again, to keep the editor's order.
     pub(super) fn changes_since(&self, known: &[Bytes]) -> Option<Vec<u8>> {
         let now = self.now.as_ref()?;
         let same = known.iter().zip(now).take_while(|(one, other)| one == other).count();
@@ -69,7 +69,7 @@ impl Folders {
     }
 }
 
-/// The folders that parameters of `initialize` name.
+/// The folders in parameters of `initialize`.
 pub(crate) fn folders_of(initialize: &[u8]) -> Vec<Bytes> {
     member(initialize, "workspaceFolders").map_or(Vec::new(), |it| listed(&initialize[it]))
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn process_hears_only_folders_that_have_changed_since_it_began() {
+    fn process_gets_only_folder_changes_since_its_start() {
         let it = changed(&[r#""added":[{"uri":"z"}]"#]);
         let known = folders_of(&it.named_in(&Bytes::from_static(INITIALIZE)));
         assert_eq!(it.changes_since(&known), None);

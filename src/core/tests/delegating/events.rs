@@ -1,4 +1,4 @@
-//! What programs are told of sub-agents, also where a turn reports nothing.
+//! Notifications about sub-agents, also in a turn without reports.
 
 use serde_json::json;
 

@@ -20,7 +20,7 @@ use crate::{
 
 fn stage(teams: Vec<StoredTeam>) -> Stage {
     let mut it = Stage::new(ServerKind::Copilot);
-    // What a message says decides, so it must be in the recording.
+    // The text of a message decides, so the recording must contain it.
     it.core = Taped::with_texts(Identity { pid: 77, started: 5 }, true);
     it.server.stall_timeout = Duration::ZERO;
     it.teams = teams;
@@ -46,7 +46,7 @@ impl Lead {
         self.asks(tool, input)["content"][0]["value"].as_str().unwrap().to_owned()
     }
 
-    /// A member calls `send_message`; gives what it is told.
+    /// A member calls `send_message`; returns the result.
     fn writes(&mut self, run: &Run, to: &str, text: &str) -> String {
         self.calls += 1;
         let params = json!({
@@ -85,7 +85,7 @@ impl Lead {
         );
     }
 
-    /// A member is asked again; gives what it is told.
+    /// A member starts another turn; returns its question.
     fn called(&mut self, run: &Run) -> (Run, String) {
         let told = self.it.take(Peer::Backend(run.process));
         let turn = told.iter().find(|it| it["method"] == "conversation/turn").expect("it is called");
@@ -202,7 +202,7 @@ fn cancel_of_lead_stops_team_and_keeps_its_messages() {
     it.run_says(&ann, "end", &json!({"cancellationReason": "CancelledByUser"}));
     it.it.server(ann.process, json!({"id": ann.asked, "result": {}}));
     assert_eq!(it.heard(), Vec::<String>::new());
-    // What bob has written comes in the next turn.
+    // Bob's message comes in the next turn.
     next_turn(&mut it);
     it.ends();
     assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("bob is done"));
@@ -231,7 +231,7 @@ fn cancelled_member_is_called_again_after_its_turn_ends() {
     assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("done"));
 }
 
-/// The restored conversation of a member: what the server is told of it.
+/// The restored conversation of a member: the messages to the server.
 fn restored(it: &mut Lead, process: ProcessId) -> (Run, String) {
     it.it.start(process, &[]);
     let at = it.it.transcripts.iter().position(|it| it.0 == process).expect("it is told what was said");
@@ -247,7 +247,7 @@ fn restored_team_keeps_messages_and_delivers_none_twice() {
     let (mut it, ann, bob) = two_at_work();
     it.member_ends(&bob, "bob is done");
     assert_eq!(it.writes(&ann, "bob", "look here"), "sent to bob");
-    // It dies here: ann has written, and goes on; bob was asked, and has not begun.
+    // It dies here: ann has sent a message, and continues; bob's turn has not begun.
     let mut it = lead(it.stored());
     assert_eq!(it.told("send_message", &letter("bob", "and there")), "sent to bob");
     it.ends();
@@ -273,7 +273,7 @@ fn restored_team_keeps_messages_and_delivers_none_twice() {
         assert_eq!(message.matches(&format!(">\n{text}\n<")).count(), 1, "{text} in {message}");
     }
     assert!(!message.contains("ann is done"), "it has written to somebody in that turn: {message}");
-    // The next one finds all at rest, and what the lead was told is told no more.
+    // The next lspool finds all idle, and the lead does not get its messages again.
     let mut it = lead(it.stored());
     it.ends();
     assert_eq!(it.heard(), ["end", r#"answer 1 "T""#]);
@@ -340,7 +340,7 @@ fn team_tools_report_stored_team_errors() {
     // The one who had it has ended meanwhile.
     it.it.teams.retain(|it| it.name != "t");
     assert_eq!(it.told("create_team", &two()), "team t started: ann, bob");
-    // One that cannot be stored is not made.
+    // A team that cannot be stored is not made.
     it.it.holds_teams = true;
     let mut named = two();
     named["name"] = json!("x");
@@ -402,7 +402,7 @@ fn lead_continues_when_agent_of_member_is_gone() {
     let ann = it.opened(process(2, 1)).pop().unwrap();
     it.begins(&ann);
     it.heard();
-    // Bob is called when there is room for him, and the lead waits for nobody else.
+    // Bob starts when there is room, and the lead waits for nobody else.
     it.member_ends(&ann, "ann is done");
     it.heard();
     let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
@@ -425,7 +425,7 @@ fn waits(it: &mut Lead, by: Option<&Run>, input: &Value, tool: &str) -> u64 {
     it.calls
 }
 
-/// What came of a state of a team that was to be stored. `back`: how many there have been since.
+/// The result of storing a team. `back` counts from the last state.
 fn stored(it: &mut Lead, back: usize, team: &str, written: Result<(), TeamFault>) {
     let number = it.it.writes[it.it.writes.len() - 1 - back];
     it.it.event(Event::TeamWritten { number, team: team.to_owned(), written });

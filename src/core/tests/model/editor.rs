@@ -1,4 +1,4 @@
-//! The fake editor: what it says, and what it may hear.
+//! The fake editor: its messages, and the messages that it may get.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::{
     rpc::{Frame, Kind, RawId},
 };
 
-/// What a server has asked the editor.
+/// The open requests of servers to the editor.
 pub(super) struct Asked {
     /// The server's message; lspool asks too.
     pub(super) n: Option<N>,
@@ -46,7 +46,7 @@ pub(super) struct EditorModel {
     /// The editor's names for the tokens of servers.
     pub(super) tokens: BTreeMap<(BackendId, String), Value>,
     pub(super) work: Vec<Work>,
-    /// Who has published diagnostics, by URI.
+    /// The publisher of diagnostics, by URI.
     diagnostics: BTreeMap<String, BTreeSet<ProcessId>>,
     /// Turns that have begun: token, conversation, turn.
     begun: Vec<(Value, Value, Value)>,
@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    /// What comes too early or too late is nobody's business.
+    /// A message at the wrong time has no receiver.
     fn editor_is_heard(&self) -> bool {
         !self.editor.has_shut_down && self.core.mux.clients().is_serving()
     }
@@ -329,7 +329,7 @@ impl World {
             .filter_map(|it| Some((it, self.servers[&it].request_of(first)?.id.clone())))
             .collect();
         self.call(EDITOR, None, "$/cancelRequest", &format!(r#""id":{id},"#));
-        // What lspool itself is asked is not taken back.
+        // Requests to lspool itself are not cancelled.
         let own = ["initialize", "shutdown", "workspace/executeCommand"].contains(&method.as_str())
             || method.starts_with("lspool/");
         if !self.core.mux.clients().is_open() || self.is_over() || own {
@@ -351,7 +351,7 @@ impl World {
             let open = self.editor.open.get(&id).is_some_and(|it| it.contains(&first));
             assert!(
                 !open,
-                "cancelled before it was sent on, and not answered: {:?}",
+                "cancelled before a server got it, and not answered: {:?}",
                 self.said[&first].value
             );
         }
@@ -387,7 +387,7 @@ impl World {
         let re = self.editor.asked[id].n;
         let list = re.is_some_and(|n| self.said[&n].method() != "window/showMessageRequest");
         self.respond(EDITOR, id, fails, |n| {
-            // What may be an offer of lspool's is taken up.
+            // An offer of lspool is accepted.
             let chosen = if restarts { r#""title":"Restart","# } else { "" };
             let result = numbered(n, &re.map_or(chosen.to_owned(), |re| format!("\"re\":{re},")));
             if list { format!("[{result}]") } else { result }
@@ -421,7 +421,7 @@ impl World {
             |n: &N| self.said[n].frame.id().expect("a request has an id").as_bytes() == answer.as_bytes();
         let at = match re(message) {
             Some(n) => open.iter().position(|it| *it == n && same(it)),
-            // Rather one that came while the first was open.
+            // Prefers one that came while the first was open.
             None if message["error"]["code"] == -32600 => {
                 (1..open.len()).chain([0]).find(|at| same(&open[*at]))
             }
@@ -497,7 +497,7 @@ impl World {
                 self.editor.tokens.insert(key, ours);
             }
             (_, Some(_)) | ("window/showMessageRequest", None) => {}
-            // What the user has allowed.
+            // The calls that the user has allowed.
             ("conversation/invokeClientTool", None) => {
                 let call = params["toolCallId"].to_string();
                 assert!(self.editor.invoked.insert(call), "a tool is called twice: {message}");
@@ -537,7 +537,7 @@ impl World {
                         && it.token == params["token"]
                         && it.conversation == params["value"]["conversationId"]
                 };
-                // Of two processes with equal tokens, that of the one that is gone.
+                // Of two processes with equal tokens, the one that is gone.
                 let work = self.editor.work.iter_mut().filter(same).min_by_key(|it| !ends(it));
                 let work = work.unwrap_or_else(|| panic!("{message} ends what is not open"));
                 let ended = (work.process.backend, work.turn.clone());
@@ -639,7 +639,7 @@ impl World {
         }
     }
 
-    /// What must be true when nobody has anything to say any more.
+    /// The conditions after the last message.
     pub(super) fn check_editor(&self) {
         let open = self.editor.open.values().flatten().map(|n| &self.said[n].value);
         assert_eq!(open.collect::<Vec<_>>(), Vec::<&Value>::new(), "never answered");

@@ -1,5 +1,5 @@
-//! Messages of the fake peers: each carries a number of its own, by which it is known wherever it turns up, and is
-//! written in one of several odd ways, so that a byte that was changed is seen.
+//! Messages of the fake peers: each contains a unique number, by which it is recognized anywhere, and is written in
+//! one of several odd ways, so that a changed byte is noticed.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub(super) struct Said {
     pub(super) by: Peer,
     pub(super) frame: Frame,
     pub(super) value: Value,
-    /// Who has heard it, in order.
+    /// Its receivers, in order.
     pub(super) heard: Vec<Peer>,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn same_bytes(said: &Frame, heard: &Frame) -> bool {
         && (tail == heard_tail || said.kind() == Kind::Notification)
 }
 
-/// Without one member of `params`.
+/// Removes one member of `params`.
 pub(super) fn without(message: &Value, keys: &[&str]) -> Value {
     let mut out = message.clone();
     if let Some(params) = out.get_mut("params").and_then(Value::as_object_mut) {
@@ -109,7 +109,7 @@ pub(super) fn allows(set: &str, tool: &str) -> bool {
     names().any(|it| it == "*" || it == tool) && !names().any(|it| it.strip_prefix('!') == Some(tool))
 }
 
-/// What a create may ask for, and how the set is displayed.
+/// The tools in a create, and the name of the set.
 pub(super) const SETS: &[(&str, &str)] = &[
     ("", "*"),
     (r#""lspool":{"tools":["a"]},"#, "a"),
@@ -124,5 +124,5 @@ pub(super) const SETS: &[(&str, &str)] = &[
 /// Tools that a client registers.
 pub(super) const TOOLS: &[&str] = &["a", "b", "c", "d"];
 
-/// Tools that a server has of its own.
+/// The server's own tools.
 pub(super) const BUILTIN: &[&str] = &["list_dir", "file_search"];

@@ -1,5 +1,4 @@
-//! Those who look after the servers: control clients that come and go, what the configuration files say, and how much
-//! memory a process is said to hold.
+//! The users: control clients that come and go, the configuration files, and the memory of processes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +23,7 @@ use crate::{
     rpc::RawId,
 };
 
-/// What the configuration files say.
+/// The content of the configuration files.
 #[derive(Clone)]
 pub(super) struct Files {
     pub(super) server: ServerConfig,
@@ -49,13 +48,13 @@ pub(super) struct People {
     /// Which clients those are that a script speaks of.
     current: [ClientId; 2],
     last: ClientId,
-    /// Of which processes the core wants to know the memory.
+    /// The processes in a request for a measurement.
     pub(super) to_measure: Vec<Vec<ProcessId>>,
     /// The editor hears of changes of the status.
     editor_watches: bool,
 }
 
-/// What may be asked.
+/// Possible requests.
 const METHODS: [&str; 7] = [
     "lspool/status",
     "lspool/restart",
@@ -81,7 +80,7 @@ impl People {
 }
 
 impl World {
-    /// What comes of reading the files as they are.
+    /// The result of reading the current files.
     pub(super) fn read(&self) -> Result<Box<Prepared>, String> {
         let files = &self.people.files;
         if files.unreadable {
@@ -119,7 +118,7 @@ impl World {
         }))
     }
 
-    /// Somebody edits the files.
+    /// A user edits the files.
     pub(super) fn edit(&mut self, edit: Edit, is_noticed: bool) {
         let files = &mut self.people.files;
         match edit {
@@ -195,7 +194,7 @@ impl World {
         }
     }
 
-    /// The same as the editor asks it: the members of the parameters.
+    /// The editor's form of a request: the members of the parameters.
     pub(super) fn control_members(&self, method: u8, of: u8) -> (&'static str, String) {
         let params = self.control_params(of).to_string();
         let inner = params.trim_matches(['{', '}']);
@@ -257,14 +256,14 @@ impl World {
         }
     }
 
-    /// What must be true when nobody has anything to say any more.
+    /// The conditions after the last message.
     pub(super) fn check_people(&self) {
         for (client, it) in &self.people.clients {
             assert_eq!(it.open, BTreeMap::new(), "{client:?} was never answered");
         }
     }
 
-    /// Nothing is left in the tables of the core, and no process that nobody wants.
+    /// The tables of the core are empty, and no unneeded process is left.
     pub(super) fn check_tables(&self) {
         let core = &self.core;
         assert_eq!(core.mux.requests().len(), 0, "{:?}", core.mux.requests());

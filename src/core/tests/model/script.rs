@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 
 use crate::config::{Backoff, Policy, Profile, Restart, ServerConfig};
 
-/// One thing that somebody does.
+/// One action of a peer.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Editor(Editor),
@@ -18,7 +18,7 @@ pub(super) enum Step {
     Pass(u32),
 }
 
-/// What the editor does. Ids come from a small pool, so that they collide.
+/// An action of the editor. Ids come from a small pool, so that they collide.
 #[derive(Clone, Debug)]
 pub(super) enum Editor {
     Initialize {
@@ -30,7 +30,7 @@ pub(super) enum Editor {
         method: u8,
         of: u8,
     },
-    /// Of lspool itself.
+    /// Requests to lspool itself.
     Control {
         id: u8,
         method: u8,
@@ -109,7 +109,7 @@ pub(super) enum Editor {
     EndOfFile,
 }
 
-/// What a server process does.
+/// An action of a server's process.
 #[derive(Clone, Debug)]
 pub(super) enum Server {
     Answer {
@@ -122,7 +122,7 @@ pub(super) enum Server {
     AnswerUnknown {
         id: u8,
     },
-    /// With a number that another process was asked under.
+    /// With a number of a request to another process.
     AnswerForeign {
         process: u8,
         asked: u8,
@@ -172,7 +172,7 @@ pub(super) enum Server {
     EndTurn {
         turn: u8,
     },
-    /// Of a turn: text, a call of one of the server's own tools, or what came of it.
+    /// Progress of a turn: text, a call of a server's tool, or its result.
     ReportTurn {
         turn: u8,
         what: u8,
@@ -205,7 +205,7 @@ impl Server {
     }
 }
 
-/// What the operating system does.
+/// An action of the operating system.
 #[derive(Clone, Debug)]
 pub(super) enum Shell {
     Prepared,
@@ -221,15 +221,15 @@ pub(super) enum Shell {
     Measured {
         over: bool,
     },
-    /// The configuration is edited; whether somebody tells.
+    /// A user edits the configuration, with or without a notice.
     Edit(Edit, bool),
     /// Whether the editor reads.
     Reads(bool),
-    /// Processes start and are told, and answer, what lspool wants of them, until it wants no more.
+    /// Processes start, and do what lspool wants, until it wants nothing more.
     Serve,
 }
 
-/// What a control client does.
+/// An action of a control client.
 #[derive(Clone, Debug)]
 pub(super) enum Control {
     Ask { id: u8, method: u8, of: u8 },
@@ -238,7 +238,7 @@ pub(super) enum Control {
     Leave,
 }
 
-/// What is changed in the configuration files.
+/// A change in the configuration files.
 #[derive(Clone, Debug)]
 pub(super) enum Edit {
     Launch,

@@ -1,4 +1,4 @@
-//! The fake server: what it says, and what it may hear.
+//! The fake server: its messages, and the messages that it may get.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub(super) struct Request {
     pub(super) method: String,
     params: Value,
     answered: bool,
-    /// What it offered when it heard this.
+    /// The tools that it offered at that time.
     offered: BTreeSet<String>,
     /// Whether a turn has begun, and not ended.
     begun: bool,
@@ -47,7 +47,7 @@ pub(super) struct ServerModel {
     /// lspool has asked the shell to end it.
     pub(super) ending: bool,
     closed: bool,
-    /// Its input was closed: what is sent then is thrown away.
+    /// Its input is closed: later messages are dropped.
     pub(super) deaf: bool,
     exit_told: bool,
     pub(super) initialized: bool,
@@ -64,7 +64,7 @@ pub(super) struct ServerModel {
     asked: Vec<(String, N)>,
     /// Ids of tools.
     offered: BTreeSet<String>,
-    /// What lspool knows of that.
+    /// The part of it that lspool knows.
     shown: Option<BTreeSet<String>>,
     documents: Documents,
     /// Methods by id.
@@ -117,7 +117,7 @@ impl ServerModel {
         assert!(!self.sub_agents || allows(&set, "run_subagent"), "{process:?} has a capability too many");
         self.process = process;
         self.is_spare = false;
-        // What has waited for the backend, and is not part of the session, it may have heard already.
+        // It may already have got messages that waited for the backend and are not part of the session.
         self.restored = Some(said);
         self.told_until = 0;
         self.set = set;
@@ -137,7 +137,7 @@ impl ServerModel {
         open.map(|(at, _)| at).collect()
     }
 
-    /// Takes in a call that changes what it offers.
+    /// Handles a call that changes its offered tools.
     fn offer(&mut self, method: &str, params: &Value) {
         let names = |key: &str| params[key].as_array().into_iter().flatten();
         match method {
@@ -168,7 +168,7 @@ impl ServerModel {
         }
     }
 
-    /// No conversation comes to a process that might offer more than its set, as far as anybody can know.
+    /// A process that might offer more than its set gets no conversation, as far as it is knowable.
     fn check_restricted(&self) {
         if self.set == "*" {
             return;
@@ -331,7 +331,7 @@ impl World {
         }
     }
 
-    /// An answer that nobody waits for.
+    /// An answer without a request.
     fn unwanted(&mut self, by: Peer, id: &str) {
         let n = self.respond(by, id, false, |n| numbered(n, ""));
         assert!(self.said[&n].heard.is_empty(), "nobody has asked: {:?}", self.sent);
@@ -379,7 +379,7 @@ impl World {
         assert!(allowed || answered);
     }
 
-    /// What is not in the set is taken away, and nothing else.
+    /// Exactly the tools outside the set are removed.
     fn offer_mcp_tools(&mut self, process: ProcessId) {
         let tool = |name: &str| format!(r#"{{"name":"{name}","_status":"enabled"}}"#);
         let members = format!(r#""servers":[{{"name":"m","tools":[{},{}]}}],"#, tool("x"), tool("y"));
@@ -478,7 +478,7 @@ impl World {
             return;
         }
         let result = match method.as_str() {
-            // Whom the answer concerns is told by its first entry, which is a tool of every set.
+            // The first entry of the answer, a tool of every set, shows whom it concerns.
             it if is_tools(it) => {
                 let first =
                     (!re.is_empty()).then(|| format!(r#"{{{re}"n":{n},"id":"copilot.own","name":"own"}}"#));
@@ -517,7 +517,7 @@ impl World {
     pub(super) fn server_hears(&mut self, process: ProcessId, frame: &Frame, message: &Value) {
         let undecided = self.is_undecided();
         let server = self.servers.get_mut(&process).expect("it runs");
-        // The shell throws away what is sent to a process that it is to end.
+        // The shell drops messages to a process that it ends.
         let late = server.ending
             && (is_response(frame)
                 || matches!(frame.method(), Some("$/cancelRequest" | "window/workDoneProgress/cancel")));
@@ -557,7 +557,7 @@ impl World {
                 let asked = server
                     .asked
                     .iter()
-                    // A confirmation may be that of the process before it.
+                    // A confirmation may come from the previous process.
                     .position(|(it, n)| {
                         *it == id
                             && re(message).is_none_or(|re| re == *n || self.said[&re].method() == CONFIRM)
@@ -581,7 +581,7 @@ impl World {
         }
     }
 
-    /// What must be true when nobody has anything to say any more.
+    /// The conditions after the last message.
     pub(super) fn check_servers(&self) {
         for process in self.with(Life::Running) {
             let server = &self.servers[&process];

@@ -46,7 +46,7 @@ pub(super) struct World {
     pub(super) leaving: Option<Instant>,
     /// All effects, as text.
     pub(super) trace: Vec<String>,
-    /// What was sent because of the event in hand.
+    /// The effects of the current event.
     pub(super) sent: Vec<(Peer, Value)>,
     /// Transcripts that are being written.
     to_write: Vec<(ProcessId, String)>,
@@ -222,7 +222,7 @@ impl World {
         self.event(Event::Exited { process, exit: Exit::Signal(9), stderr: "last words".to_owned() });
     }
 
-    /// A process is gone, or cannot be used: one that was kept ready is not replaced for ever.
+    /// A process is gone, or unusable: a spare is not replaced without a limit.
     pub(super) fn note_lost(&mut self, process: ProcessId) {
         let server = &self.servers[&process];
         self.has_lost_spares |= server.is_spare;
@@ -351,12 +351,12 @@ impl World {
         self.servers.insert(process, server);
     }
 
-    /// `more`: how many of those that live are no more after this.
+    /// `more`: how many of the living ones end after this.
     fn check_new(&self, process: ProcessId, more: usize) {
         let living: Vec<_> = self.servers.iter().filter(|(_, it)| it.life != Life::Gone).collect();
         let server = self.core.mux.servers().first().expect("it was found");
         let (most, held) = (server.settings.max_processes, self.held.max(1));
-        // The place of one that is restarted is its own, also if there are to be fewer.
+        // A restarting backend keeps its place, also under a lower limit.
         let most = if server.shrinks { most.max(held) } else { most };
         assert!(living.len() < most + more, "too many processes");
         assert!(living.iter().all(|(it, _)| it.backend != process.backend), "two processes of one backend");
@@ -411,7 +411,7 @@ impl World {
         }
     }
 
-    /// A message that is passed on says what it said, comes in order, and not twice.
+    /// A forwarded message keeps its content, comes in order, and comes once.
     fn check_passed(&mut self, to: Peer, n: N, frame: &Frame, message: &Value) {
         let said = self.said.get_mut(&n).expect("a number that nobody has used");
         assert_ne!(said.by, to, "{message} is sent back");
@@ -433,7 +433,7 @@ impl World {
             && said.heard.iter().all(
                 |it| matches!((it, to), (Peer::Backend(it), Peer::Backend(to)) if it.backend == to.backend),
             );
-        // What was asked of a process that has never been ready is asked of the next one.
+        // Requests to a process that was never ready go to the next one.
         let same_backend = |it: &Peer| matches!((it, to), (Peer::Backend(it), Peer::Backend(to)) if it.backend == to.backend);
         let unopened = |it: &Peer| matches!(it, Peer::Backend(it) if !self.servers[it].opened);
         let earlier = &said.heard[..said.heard.len() - 1];
@@ -471,11 +471,11 @@ impl World {
                     false => assert_eq!(was["params"], is["params"]),
                 }
             }
-            // It has an id, so that it can go on in another process.
+            // It has an id, so that it can continue in another process.
             "conversation/turn" if message["method"] == "conversation/turn" && self.script.copilot => {
                 assert_eq!(without(&said.value, &["turnId"]), without(message, &["turnId"]));
             }
-            // The process does not know the conversation, and is told what was said.
+            // The process does not know the conversation, and gets its history.
             "conversation/turn" if message["method"] == "conversation/create" => {
                 for key in ["conversationId", "workDoneToken", "n"] {
                     assert_eq!(said.params()[key], message["params"][key], "{message}");
@@ -529,7 +529,7 @@ impl World {
                 assert!(same_bytes(&said.frame, frame), "{was:?} is passed on as {is:?}");
             }
         }
-        // What a process is told of the past is not in the line.
+        // Messages of a restore are outside the queue.
         assert!(restored || self.in_order(to, n), "{message} is overtaken on its way to {to:?}");
     }
 
@@ -543,9 +543,10 @@ impl World {
     /// Whether nothing that its author said later has come before.
     fn in_order(&mut self, to: Peer, n: N) -> bool {
         let said = &self.said[&n];
-        // A turn waits in its conversation. What a process waits for passes what waits for the process.
+        // A turn waits in its conversation. Messages that a process waits for overtake those that wait for the
+        // process.
         let cancels = ["$/cancelRequest", "window/workDoneProgress/cancel"].contains(&said.method());
-        // One that another process has begun waits for what the editor is still asked.
+        // A turn that another process has begun waits for the editor's open answers.
         let again = said.method() == "conversation/create" && said.heard.len() > 1;
         let aside = again
             || said.method() == "conversation/turn"
@@ -600,7 +601,7 @@ impl World {
         })
     }
 
-    /// Whoever still says something has said it; time passes; nothing is left.
+    /// Delivers the last messages; time passes; nothing is left.
     pub(super) fn settle(&mut self) {
         self.shell_does(&Shell::Reads(true));
         // In steps that are shorter than a start may last.
@@ -637,7 +638,7 @@ impl World {
     }
 }
 
-/// Methods that every process is told, now or when it starts.
+/// Methods for every process, running or later.
 pub(super) fn is_session(method: &str) -> bool {
     DIALECT.keep(method).is_some()
 }
@@ -647,12 +648,12 @@ pub(super) fn pick<T: Copy>(all: &[T], index: u8) -> Option<T> {
     all.get(usize::from(index).checked_rem(all.len())?).copied()
 }
 
-/// The id of whatever is asked.
+/// The id of a request.
 pub(super) fn asked_id(message: &Value) -> Option<String> {
     message.get("method").and(message.get("id")).map(|_| id(message))
 }
 
-/// Kinds are told apart as the frame does.
+/// Recognizes kinds like a frame.
 pub(super) fn is_response(frame: &Frame) -> bool {
     frame.kind() == Kind::Response
 }

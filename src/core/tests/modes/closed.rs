@@ -1,5 +1,5 @@
-//! What is in doubt has no tools: calls of conversations that nobody wants any more, modes that have not held, and
-//! turns that leave the primary in the middle.
+//! In doubt there are no tools: calls of unwanted conversations, modes that failed, and turns that leave the primary
+//! in the middle.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn tells_of_call(it: &mut Stage, token: &str, name: &str) {
     says(it, PRIMARY, token, "c", &json!({"kind": "report", "editAgentRounds": rounds}));
 }
 
-/// Calls a tool that is in the set, and one that is not: what the process gets for each. The editor hears of neither.
+/// Calls a tool in the set, and one outside: returns both answers to the process. The editor gets neither call.
 fn calls(it: &mut Stage, process: ProcessId, conversation: &str) -> Vec<Value> {
     it.take(EDITOR);
     it.take(Peer::Backend(process));
@@ -54,7 +54,7 @@ fn create_with_turn(it: &mut Stage) -> Value {
     serve(it, PRIMARY).pop().unwrap()
 }
 
-/// A turn in a mode has begun, and its process is gone: it is to go on in the next one.
+/// A turn in a mode has begun, and its process is gone: it continues in the next one.
 fn cut_off() -> Stage {
     let mut it = stage();
     create_with_turn(&mut it);
@@ -71,7 +71,7 @@ fn cut_off() -> Stage {
     it
 }
 
-/// A process is asked to restore a conversation in a mode; gives what it is asked.
+/// A process gets the restore of a conversation in a mode; returns the request.
 fn restoring() -> (Stage, Value) {
     let mut it = stage();
     let asked = create_with_turn(&mut it);
@@ -132,12 +132,12 @@ fn orphaned_restore_is_retried_after_mode_is_verified() {
     assert_eq!(it.take(EDITOR).iter().filter(|it| it["id"] == 2).count(), 1);
 }
 
-/// How often the editor is told that a turn has come to its end.
+/// How often the editor gets the end of a turn.
 fn n_ends(heard: &[Value]) -> usize {
     heard.iter().filter(|it| it["params"]["value"]["kind"] == "end").count()
 }
 
-/// The turn that is cut off comes to the next process, which does not list its mode.
+/// The cut-off turn comes to the next process, which does not list its mode.
 fn is_not_listed(it: &mut Stage) {
     let told = loop {
         let told = it.take(Peer::Backend(SECOND));

@@ -1,5 +1,5 @@
-//! Whatever the editor, the shell and a server do that reads files as the real one does: **no turn is ever asked with
-//! more tools than its set**, and each request is answered.
+//! For any behavior of the editor, the shell and a server that reads files like the real one: **no turn ever gets
+//! more tools than its set**, and each request gets an answer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,7 +23,7 @@ const SETS: [(&[&str], &[&str]); 5] = [
     (&["t1", "ide_*"], &["t1", "ide_0", "ide_1"]),
 ];
 
-/// What happens next, and to which of those it may happen to.
+/// The next action, and its target.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Create {
@@ -44,9 +44,9 @@ enum Step {
     Reload(bool),
     /// The shell has seen to a file, or could not.
     Keep(u8, bool),
-    /// Somebody has spoilt the files.
+    /// Another program damages the files.
     Spoil,
-    /// The server is told by somebody else to forget the modes.
+    /// Another program makes the server forget the modes.
     Forget,
     /// The server lists the modes: as it knows them, or less.
     List(u8, bool),
@@ -78,7 +78,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 struct World {
     it: Stage,
-    /// Tools by name of the file; those of one that cannot be read are all.
+    /// The tools by the name of the file; an unreadable file gives all.
     files: BTreeMap<String, Option<Vec<String>>>,
     registered: BTreeSet<String>,
     /// Conversations that the primary knows.
@@ -259,7 +259,7 @@ impl World {
         self.pump();
     }
 
-    /// Everybody does at once what does not matter, and what was asked is looked at.
+    /// All peers take the actions that do not matter, and the requests are checked.
     fn pump(&mut self) {
         loop {
             self.keeps.extend(std::mem::take(&mut self.it.modes));

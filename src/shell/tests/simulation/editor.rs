@@ -1,4 +1,4 @@
-//! A fake editor: asks, edits, cancels, reads slowly, and knows what it is owed.
+//! A fake editor: sends requests, edits, cancels, reads slowly, and knows its owed answers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{config::ServerKind, rpc::Codec};
 
-/// How it leaves.
+/// The way it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// When everything has come to rest.
@@ -29,7 +29,7 @@ pub(super) enum End {
     Abruptly,
 }
 
-/// Nothing takes longer than this that comes to an end at all.
+/// Everything that ends at all ends within this time.
 const LONG: Duration = Duration::from_hours(3);
 
 pub(super) struct Editor {
@@ -233,7 +233,7 @@ impl Editor {
         self.notify(method, params).await;
     }
 
-    /// Under a number of its own, which it gives back.
+    /// Under another number of its own, which it puts back.
     async fn ask(&mut self, method: &str, params: Value) -> u64 {
         self.last += 1;
         let id = self.last;
@@ -250,7 +250,7 @@ impl Editor {
         self.ground.borrow_mut().note(&format!("editor > {message}"));
         let body = message.to_string();
         let text = format!("Content-Length: {}\r\n\r\n{body}", body.len());
-        // It leaves when the stream is closed: then nobody reads.
+        // It ends when the stream is closed: nobody reads then.
         self.output.write_all(text.as_bytes()).await.ok();
     }
 }
@@ -269,7 +269,7 @@ struct Reader {
     input: DuplexStream,
     replies: UnboundedSender<Value>,
     turns: BTreeMap<String, Turn>,
-    /// How much each process has said, and what it has asked.
+    /// The number of messages of each process, and its requests.
     said: BTreeMap<u64, u64>,
     asked: BTreeSet<(u64, u64)>,
 }

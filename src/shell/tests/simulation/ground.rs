@@ -1,4 +1,4 @@
-//! What the peers of a run know of one another, the chance that moves them, and where processes come from.
+//! The shared knowledge of the peers of a run, the randomness, and the source of processes.
 
 use std::{
     cell::RefCell,
@@ -50,7 +50,7 @@ impl Rng {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
 
-    /// Its own, for somebody else.
+    /// A child of it, for another peer.
     pub(super) fn fork(&mut self) -> Rng {
         Rng::new(self.next())
     }
@@ -92,17 +92,17 @@ pub(super) struct Known {
     pub(super) is_alive: bool,
     pub(super) is_open: bool,
     pub(super) documents: Documents,
-    /// How many messages it has told the editor of its own accord, to the last byte.
+    /// How many notifications it has sent to the editor, to the last byte.
     pub(super) told: u64,
     /// How many of them the editor has heard.
     pub(super) heard: u64,
-    /// What it has asked the editor.
+    /// Its requests to the editor.
     pub(super) asked: BTreeSet<u64>,
 }
 
 pub(super) type Ground = Rc<RefCell<Inner>>;
 
-/// What everybody knows.
+/// The shared knowledge.
 #[expect(clippy::struct_excessive_bools, reason = "what has happened, in any combination")]
 pub(super) struct Inner {
     pub(super) kind: ServerKind,
@@ -113,13 +113,13 @@ pub(super) struct Inner {
     pub(super) documents: Documents,
     /// By number of the process, as counted by [`Plant`].
     pub(super) processes: BTreeMap<u32, Known>,
-    /// What the editor waits for: method by id.
+    /// The methods of the editor's open requests, by id.
     pub(super) open: BTreeMap<u64, String>,
     launches: Arc<AtomicU64>,
     traces: bool,
     started: tokio::time::Instant,
     is_closed: bool,
-    /// A task of a peer has panicked: it has heard what it must not hear.
+    /// A task of a peer has panicked: it got a message that it must not get.
     has_failed: bool,
 }
 
@@ -190,7 +190,7 @@ impl Inner {
         assert!(!self.has_failed, "a peer has panicked, see above");
     }
 
-    /// What must be true when nobody has anything to say any more.
+    /// The conditions after the last message.
     pub(super) fn check_rest(&self) {
         for (n, it) in self.processes.iter().filter(|(_, it)| it.is_alive && it.is_open) {
             assert_eq!(it.documents, self.documents, "documents of process {n}");
@@ -236,7 +236,7 @@ impl Search for Searched {
     }
 
     fn prepare(&self, _folders: &[PathBuf]) -> Result<Prepared, String> {
-        // On another thread: whatever goes on at this moment comes to rest first, or a run could not be repeated.
+        // On another thread: the current work ends first, or the run could not be repeated.
         std::thread::sleep(Duration::from_millis(3));
         let launch = Launch {
             program: "/server".into(),
@@ -318,7 +318,7 @@ impl Core for Watched {
     }
 }
 
-/// Where processes come from.
+/// The source of processes.
 pub(super) struct Plant {
     ground: Ground,
     rng: Rng,

@@ -1,4 +1,4 @@
-//! A fake server: does what is asked of it, and at some moment something goes wrong.
+//! A fake server: does its work, and at some moment something goes wrong.
 
 use std::{collections::BTreeSet, pin::Pin};
 
@@ -16,7 +16,7 @@ use crate::{
     rpc::{Codec, Incoming},
 };
 
-/// What goes wrong with it.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -127,7 +127,7 @@ impl Server {
             let is_calm = self.ground.borrow().is_calm;
             tokio::select! {
                 biased;
-                // What is not well by then is ended; the others go on without fault.
+                // A faulty server is ended by then; the others continue without a fault.
                 () = until_calm(&ground), if !is_calm => {
                     if self.output.is_none() {
                         return Err(KILLED);
@@ -167,7 +167,7 @@ impl Server {
                 return Err(KILLED);
             }
             Fault::Stall(_, time) => {
-                // One that stalls still when all the others are well is one that hangs.
+                // A server that still stalls when all others are well counts as hanging.
                 tokio::select! {
                     biased;
                     () = until_calm(&self.ground) => return Err(KILLED),
@@ -180,7 +180,7 @@ impl Server {
         Ok(())
     }
 
-    /// Does something of its own accord, or answers.
+    /// Sends a notification or a request, or an answer.
     async fn act(&mut self) -> Ended<()> {
         let is_calm = self.ground.borrow().is_calm;
         let is_open = self.ground.borrow().processes[&self.n].is_open;
@@ -286,7 +286,7 @@ impl Server {
         Ok(())
     }
 
-    /// What the editor said first comes first, and after the edits that came before it.
+    /// The editor's messages come in order, and after the edits before them.
     fn check_order(&mut self, params: &Value) {
         let n = params["n"].as_u64().expect("a number");
         assert!(n > self.last_heard, "{n} comes after {} at process {}", self.last_heard, self.n);

@@ -1,4 +1,4 @@
-//! A disk that does not answer holds up nobody who does not need it; what is said of commands as they start.
+//! A disk that does not answer delays only the calls that need it; reports about commands at their start.
 
 use std::{
     cell::Cell,
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Counts the commands that are started. They end at once.
+/// Counts the started commands. They end at once.
 #[derive(Clone, Default)]
 struct Counting(Rc<Cell<u32>>);
 
@@ -93,7 +93,7 @@ fn unresponsive_folder_blocks_nobody() {
     let open = Arc::new(move |_: &[PathBuf]| {
         assert_ne!(thread::current().id(), own, "this thread forwards messages");
         entered.send(()).unwrap();
-        // The lock is that of this test alone: each goes on when all may.
+        // Each call waits here until the test releases it.
         released.lock().unwrap().recv().ok();
         Err("it answers late".to_owned())
     });
@@ -128,7 +128,7 @@ fn unresponsive_folder_blocks_nobody() {
         tools.end().await;
         answers
     });
-    // All that was begun on other threads has ended then.
+    // This waits for the other threads.
     drop(runtime);
     let cancelled = r#"[{"content":[{"value":"cancelled by the user"}],"status":"cancelled"},null]"#;
     let late = r#"[{"content":[{"value":"it answers late"}],"status":"error"},null]"#;

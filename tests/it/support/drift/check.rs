@@ -1,4 +1,4 @@
-//! Holds the sessions again with a server, and gathers what is not as in the fixtures.
+//! Repeats the sessions with a server, and collects the differences from the fixtures.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,10 +15,10 @@ use super::{
 /// Sessions at a time.
 const WORKERS: usize = 2;
 
-/// With so many sessions an order is no chance.
+/// With so many sessions an order is not an accident.
 const ENOUGH: usize = 4;
 
-/// What is not as it was.
+/// A difference.
 #[derive(Debug, Default)]
 pub struct Check {
     /// How many sessions were held.
@@ -27,7 +27,7 @@ pub struct Check {
     drift: BTreeMap<Drift, Vec<&'static str>>,
 }
 
-/// What came of one session.
+/// The result of a session.
 struct Held {
     name: &'static str,
     now: Option<Behavior>,
@@ -35,8 +35,8 @@ struct Held {
 }
 
 impl Check {
-    /// Holds these sessions. One in which something is different is held so many times, and what is not each time is
-    /// no difference.
+    /// Plays these sessions. A session with a difference is repeated so many times; a difference that does not appear
+    /// each time does not count.
     pub fn run(sessions: &[&'static Session], servers: &Servers, times: usize) -> Check {
         let waiting = Mutex::new(sessions.iter());
         let next = || waiting.lock().map(|mut it| it.next().copied()).ok().flatten();
@@ -75,7 +75,7 @@ impl Check {
         check
     }
 
-    /// Whether all is as it was.
+    /// Whether there is no difference.
     pub fn is_clean(&self) -> bool {
         self.drift.is_empty()
     }
@@ -123,7 +123,7 @@ impl fmt::Display for Check {
         if self.is_clean() {
             return writeln!(f, "{} sessions, and the server behaves as in the fixtures", self.sessions);
         }
-        // The same in many requests, and in many sessions, is one line.
+        // The same difference in many requests and sessions is one line.
         let mut all: BTreeMap<(&str, &str), Places<'_>> = BTreeMap::new();
         for (drift, sessions) in &self.drift {
             let places = all.entry((drift.method(), &drift.words)).or_default();
@@ -146,7 +146,7 @@ impl fmt::Display for Check {
     }
 }
 
-/// Where something is different.
+/// The place of a difference.
 #[derive(Default)]
 struct Places<'a> {
     requests: BTreeSet<&'a str>,

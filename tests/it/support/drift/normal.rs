@@ -1,4 +1,4 @@
-//! A message as far as it is the same each time: its members, each with the values that it has.
+//! The stable part of a message: its members, each with its values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ pub(super) type Fields = BTreeMap<String, BTreeSet<String>>;
 /// Messages of one kind, one after the other.
 #[derive(Debug)]
 pub(super) struct Item {
-    /// What kind.
+    /// The kinds of reports.
     pub(super) label: String,
     pub(super) fields: Fields,
-    /// What they say, which may be cut in pieces anywhere.
+    /// Their texts, which may be cut anywhere.
     text: String,
 }
 
-/// Where the text is.
+/// The place of the text.
 const TEXT: &str = "the text";
 
 impl Item {
@@ -87,7 +87,7 @@ pub(super) fn merge(fields: &mut Fields, more: Fields) {
     }
 }
 
-/// Names of numbers that are others each time, or that nobody but people looks at.
+/// Names of numbers that vary each time, or that only people read.
 const COUNTS: [&str; 6] = ["tokens", "percentage", "tokenlimit", "time", "_at", "timestamp"];
 
 fn scalar(key: &str, value: &Value) -> String {
@@ -99,7 +99,7 @@ fn scalar(key: &str, value: &Value) -> String {
     }
 }
 
-/// A text without what is another one in each session.
+/// A text without its varying parts.
 fn text(text: &str) -> String {
     let is_word = |it: char| it.is_ascii_alphanumeric() || "-_.+:".contains(it);
     let mut out = String::new();
@@ -135,7 +135,7 @@ fn word(word: &str) -> &str {
     }
 }
 
-/// What a progress tells.
+/// The kind of a progress report.
 pub(super) fn progress(value: &Value) -> String {
     let rounds = value["editAgentRounds"].as_array().into_iter().flatten();
     let mut calls = rounds.flat_map(|it| it["toolCalls"].as_array().into_iter().flatten());
@@ -153,7 +153,7 @@ pub(super) fn progress(value: &Value) -> String {
     what + whose
 }
 
-/// What a notification or a request of the server is.
+/// The kind of a notification or a request of the server.
 pub(super) fn label(method: &str, params: &Value) -> String {
     let categories = params["statuses"].as_array().into_iter().flatten();
     let categories: Vec<&str> = categories.filter_map(|it| it["category"].as_str()).collect();
@@ -164,12 +164,12 @@ pub(super) fn label(method: &str, params: &Value) -> String {
     }
 }
 
-/// Whether people read it, and nobody else.
+/// Whether only people read it.
 pub(super) fn is_log(label: &str) -> bool {
     matches!(label, "window/logMessage" | "copilot/mcpRuntimeLogs")
 }
 
-/// What has become of members.
+/// Compares members.
 pub(super) fn drift(was: &Fields, is: &Fields, of: &str, item: &str, all: &mut Vec<Drift>) {
     let place = |path: &str| match (item, path) {
         ("", path) => format!("`{path}`"),
@@ -182,7 +182,7 @@ pub(super) fn drift(was: &Fields, is: &Fields, of: &str, item: &str, all: &mut V
     let gone: Vec<&String> = was.keys().filter(|it| !is.contains_key(*it)).collect();
     let mut come: Vec<&String> = is.keys().filter(|it| !was.contains_key(*it)).collect();
     for path in gone {
-        // The same beside it, under another name.
+        // The same value beside it, under another name.
         let is_it = |it: &&String| parent(it) == parent(path) && is[*it] == was[path];
         let words = match come.iter().position(is_it).map(|at| come.remove(at)) {
             Some(other) => format!("{} is called `{other}` now", place(path)),
@@ -212,7 +212,7 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('.').map_or("", |(parent, _)| parent)
 }
 
-/// Values, as far as is needed to see what is different: `other` is what they are compared with.
+/// Values, as far as a difference needs them: `other` is the compared value.
 fn shown(values: &BTreeSet<String>, other: Option<&BTreeSet<String>>) -> String {
     const LONGEST: usize = 100;
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! The base protocol, read strictly: what is not a frame is reported.
+//! The base protocol, read strictly: bytes outside frames are reported.
 
 use std::{
     io::{BufRead, BufReader, Read as _, Write},
@@ -17,7 +17,7 @@ pub fn frame(message: &Value) -> Vec<u8> {
     format!("Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// Writes what is queued, in order, until stdin is to be closed.
+/// Writes the queue in order, until stdin is to be closed.
 pub(super) fn write_all(stdin: Option<ChildStdin>, queue: &Receiver<ToServer>) {
     let mut stdin = stdin;
     for item in queue {
@@ -33,7 +33,7 @@ pub(super) fn write_all(stdin: Option<ChildStdin>, queue: &Receiver<ToServer>) {
     }
 }
 
-/// What was read.
+/// A read item.
 pub enum Read {
     /// A message, and the bytes that it came in.
     Frame { raw: Vec<u8>, message: Value },
@@ -81,7 +81,7 @@ impl<R: std::io::Read> Frames<R> {
             Ok(n) if n == length => {}
             Ok(_) | Err(_) => return Read::Stray(raw),
         }
-        // Whatever is no text is replaced, as most clients and servers do.
+        // Invalid text is replaced, as in most clients and servers.
         match parsed(Some(String::from_utf8_lossy(&raw[start..]).as_bytes())) {
             Value::Null => Read::Stray(raw),
             message => Read::Frame { raw, message },

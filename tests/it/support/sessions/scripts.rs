@@ -1,4 +1,4 @@
-//! What is said in each session.
+//! The messages of each session.
 
 use std::rc::Rc;
 
@@ -41,7 +41,7 @@ fn sign_in(ground: &Ground<'_>) {
     end(&session);
 }
 
-/// Agents that read a file, run a command, call several tools, and go on with a second turn.
+/// Agents that read a file, run a command, call several tools, and continue with a second turn.
 fn agent_tools(ground: &Ground<'_>) {
     let stub = ground.stub(Script::default());
     let session = ground.signed_in("", &stub, ground.options());
@@ -103,7 +103,7 @@ fn cancel(ground: &Ground<'_>) {
     end(&session);
 }
 
-/// `A` dies in the middle of a turn; `B` and `C` are told what was said, and go on.
+/// `A` dies in the middle of a turn; `B` and `C` get the history, and continue.
 fn crash(ground: &Ground<'_>) {
     let stub = ground.stub(Script::default().rule(slow("never")));
     let conversation = json!({"conversationId": "conv-crash"});
@@ -145,7 +145,7 @@ fn crash(ground: &Ground<'_>) {
     end(&full);
 }
 
-/// What a server reads of a conversation that another one held.
+/// The transcript for a conversation of another process.
 fn told() -> String {
     let call = json!({
         "id": "call_A", "type": "function",
@@ -294,7 +294,7 @@ fn two_partitions(ground: &Ground<'_>) {
     end(&session);
 }
 
-/// The process dies while two conversations have a turn; both go on.
+/// The process dies while two conversations have a turn; both continue.
 fn crash_in_a_turn(ground: &Ground<'_>) {
     let stub = ground.stub(Script::default().rule(slow("never")).continue_text(lspool::core::CONTINUE));
     let session = ground.signed_in_through_lspool(&stub);

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-/// What a model request holds.
+/// The content of a model request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chat {
     /// The model asked.
     pub model: String,
-    /// What the person typed last, without the context that the server wraps around it.
+    /// The user's last message, without the context that the server adds.
     pub user: String,
     /// How many batches of tool results follow that request.
     pub round: usize,
@@ -23,7 +23,7 @@ pub struct Chat {
     pub title: bool,
     /// Whether the last message was the script's `continue_text`.
     pub continued: bool,
-    /// What had been said of the round that is continued.
+    /// The text so far of a continued round.
     pub said: String,
     /// `X-Interaction-Id`: the id of the turn.
     pub interaction: Option<String>,
@@ -42,7 +42,7 @@ pub enum Said {
     Assistant(String),
     /// The model called this tool.
     Call(String),
-    /// What a tool call came back with.
+    /// The result of a tool call.
     Result(String),
 }
 
@@ -204,7 +204,7 @@ fn refusal(body: &Value) -> Option<String> {
     wrong.or_else(|| (!open.is_empty()).then(|| format!("the calls {open:?} have no answer at the end")))
 }
 
-/// What a message does to the dialogue.
+/// The effect of a message on the dialogue.
 enum Step {
     Calls(String),
     Answers(String),

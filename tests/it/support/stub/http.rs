@@ -226,7 +226,7 @@ impl Connection {
 }
 
 fn head(status: u16, content_type: &str) -> String {
-    // Without a request id the server says that the answer "does not appear to originate from GitHub".
+    // Without a request id the server reports that the answer "does not appear to originate from GitHub".
     format!("HTTP/1.1 {status} Stub\r\nx-github-request-id: STUB:0001\r\ncontent-type: {content_type}\r\n")
 }
 

@@ -224,8 +224,8 @@ fn answer_chat(shared: &Shared, connection: &mut Connection, chat: &Chat, api: A
     Ok(Outcome::Answered(200))
 }
 
-/// What is left of a text, before and behind its gate, when its beginning has been said. A model that is asked to go
-/// on does not begin anew.
+/// The rest of a text, before and after its gate, if its beginning was sent. A model that must continue does not
+/// begin again.
 fn unsaid<'a>(text: &'a str, more: &'a str, said: &str) -> (&'a str, &'a str) {
     let left = |text: &'a str, said: &str| text.strip_prefix(said).unwrap_or(text);
     match said.strip_prefix(text) {
@@ -234,8 +234,8 @@ fn unsaid<'a>(text: &'a str, more: &'a str, said: &str) -> (&'a str, &'a str) {
     }
 }
 
-/// The choice depends on the request alone (but for `times`), so it is the same after a restart
-/// of the server and among conversations that run at once.
+/// The choice depends only on the request (except for `times`), so it is the same after a restart of the server, and
+/// for conversations that run at once.
 fn pick(shared: &Shared, chat: &Chat) -> Round {
     if chat.title {
         return shared.script.title.clone();

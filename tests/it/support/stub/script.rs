@@ -1,4 +1,4 @@
-//! What the stub says: rules in the order in which they are tried, as builders or as JSON.
+//! The answers of the stub: rules in the order of their use, as builders or as JSON.
 //!
 //! Owns the shape and the choice of a reply. Sends nothing.
 
@@ -20,9 +20,9 @@ pub struct Script {
     pub models: Vec<Model>,
     /// Answer to the request for a conversation's title.
     pub title: Round,
-    /// What `{ws}` stands for in texts and arguments.
+    /// The value of `{ws}` in texts and arguments.
     pub workspace: String,
-    /// A message with exactly this text is no request of its own: the request before it goes on.
+    /// A message with exactly this text continues the request before it.
     pub continue_text: Option<String>,
     /// Inline completions, tried in order.
     pub completions: Vec<Completion>,
@@ -74,7 +74,7 @@ impl Script {
         self
     }
 
-    /// Sets the folder that `{ws}` stands for.
+    /// Sets the value of `{ws}`.
     #[must_use]
     pub fn workspace(mut self, folder: impl Into<String>) -> Self {
         self.workspace = folder.into();
@@ -106,9 +106,9 @@ impl Script {
     ///
     /// `[read]` `[run]` `[custom]` call one client tool, `[parallel]` calls `fetch_ticket` twice at
     /// once, `[multi]` calls two tools one after the other, `[builtin]` calls a tool of the server,
-    /// `[unknown-tool]` one that nobody has. `[long]` and `[slow]` stream, `[hang]` never ends,
-    /// `[drop]` is cut off, `[error500]` `[error-once]` `[ratelimit]` `[quota]` `[unauthorized]` are HTTP errors.
-    /// `[history]` and `[tools]` say what the model was shown. Everything else is echoed.
+    /// `[unknown-tool]` an unknown one. `[long]` and `[slow]` stream, `[hang]` never ends, `[drop]` is cut off,
+    /// `[error500]` `[error-once]` `[ratelimit]` `[quota]` `[unauthorized]` are HTTP errors. `[history]` and
+    /// `[tools]` answer with the request to the model. Everything else is echoed.
     pub fn builtin_rules() -> Vec<Rule> {
         let ticket = |key: &str| json!({"key": key});
         let shell =
@@ -180,7 +180,7 @@ pub struct Rule {
     /// A text that the request contains.
     #[serde(rename = "match")]
     pub text: String,
-    /// The id of the model; a trailing `*` stands for any rest, empty for every model.
+    /// The id of the model; a trailing `*` means any rest, an empty id every model.
     pub model: String,
     /// Round 0 answers the request, round *n* the *n*-th batch of tool results; the last
     /// one answers all that follow. Alternatives of a round are tried in order.
@@ -207,7 +207,7 @@ impl Rule {
         self
     }
 
-    /// What the last added round says once its `times` are used up.
+    /// The answer of the last added round once its `times` are used up.
     #[must_use]
     pub fn or(mut self, round: Round) -> Self {
         let mut rounds = self.rounds.pop().map_or_else(Vec::new, |last| last.as_slice().to_vec());
@@ -250,7 +250,7 @@ impl Alternatives {
 pub struct Round {
     /// With `{user}`, `{results}`, `{tools}`, `{history}` and `{ws}` filled in.
     pub text: String,
-    /// How often the text is said.
+    /// How often the text is repeated.
     pub repeat: usize,
     /// Characters per chunk of the stream.
     pub chunk_chars: usize,
@@ -435,7 +435,7 @@ pub struct Completion {
     /// A text that the end of the prompt contains.
     #[serde(rename = "match")]
     pub after: String,
-    /// What is completed.
+    /// The completed text.
     pub text: String,
     /// A gate that must be open before the answer.
     pub gate: Option<String>,

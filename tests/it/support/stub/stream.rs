@@ -19,7 +19,7 @@ pub(super) struct Answer<'a> {
     api: Api,
     model: String,
     text: String,
-    /// What the `responses` API has finished so far.
+    /// The parts that the `responses` API has finished so far.
     items: Vec<Value>,
     events: usize,
 }

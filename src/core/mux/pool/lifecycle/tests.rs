@@ -115,24 +115,24 @@ fn backoff_grows_to_maximum_within_jitter() {
     assert_eq!(wait(&none, 7, 3), Duration::ZERO);
 }
 
-/// What may happen to a backend, in any order.
+/// Possible events of a backend, in any order.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Start,
     Stop,
     Restart,
     Fail,
-    /// Whoever holds the room spawns what is due.
+    /// `capacity` spawns the due process.
     Spawn,
     Spawned,
     Ready,
     Silent,
     Heard,
-    /// The process that was last told to end, or that crashes.
+    /// The current process exits, on request or by a crash.
     Exits {
         wanted: bool,
     },
-    /// Of a process that was there before.
+    /// An older process exits.
     LateExit(u32),
     Pass(u16),
 }
@@ -160,7 +160,7 @@ proptest! {
         let mut now = Instant::now();
         let mut it = Lifecycle::new(now);
         let policy = Policy { restart: if never { Restart::Never } else { Restart::OnFailure }, ..policy() };
-        // What the system knows: the process that lives, and the last command of a person.
+        // The real state: the living process, and the last command of a user.
         let mut lives: Option<Generation> = None;
         let mut said: Option<Step> = None;
         for step in steps {
@@ -205,7 +205,7 @@ proptest! {
             }
             prop_assert_eq!(it.is_alive(), lives.is_some());
         }
-        // Whatever it has come to, a restart starts it.
+        // A restart starts it from any state.
         it.restart(now);
         if let Some(generation) = lives {
             it.exited(now, generation, &policy, Demand::Nobody, 0);

@@ -1,7 +1,7 @@
-//! Reads a `didChange` in one pass, for this is done for each key that is pressed: which document, which version, and
-//! what has changed where.
+//! Reads a `didChange` in one pass, because it comes with each pressed key: the document, the version, and the
+//! changes.
 //!
-//! Unlike [`members`](crate::rpc::members) it does not skip an object before it looks into it.
+//! Unlike [`members`](crate::rpc::members) it does not skip an object before it reads the members.
 
 use std::borrow::Cow;
 
@@ -9,22 +9,22 @@ use serde::Deserialize;
 
 use crate::rpc::{Cursor, decimal};
 
-/// What is replaced by a change; all of the text if there is none.
+/// The replaced range; `None` is the whole text.
 pub(super) type Place = Option<(Position, Position)>;
 
-/// Counted from 0.
+/// Line and character, counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) struct Position {
     pub(super) line: u32,
     pub(super) character: u32,
 }
 
-/// Changes that are not made yet, in order.
+/// Changes that were not applied yet, in order.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Where, and where the new text ends in `text`.
+    /// The range of each change, and the end of its new text in `text`.
     all: Vec<(Place, usize)>,
-    /// As [`LooseText`](crate::rpc::LooseText) has it.
+    /// The new texts, in the form of [`LooseText`](crate::rpc::LooseText).
     text: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ impl Changes {
         self.text.clear();
     }
 
-    /// Gives back what a burst has needed.
+    /// Frees the memory of a burst.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         self.text.shrink_to(bytes);
         self.all.shrink_to(bytes / size_of::<(Place, usize)>());
@@ -67,18 +67,18 @@ impl Changes {
     }
 }
 
-/// Parameters of a `didChange`, but for what has changed.
+/// The parameters of a `didChange` without the changes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DidChange<'a> {
     pub(super) uri: Cow<'a, str>,
-    /// Raw.
+    /// The raw version.
     pub(super) version: &'a [u8],
-    /// One of the changes cannot be read. Those before it were told.
+    /// Whether a change was unreadable. The ones before it were read.
     pub(super) is_torn: bool,
 }
 
 impl<'a> DidChange<'a> {
-    /// `None` if this is no JSON, or a member has another type. What `changes` held before is gone.
+    /// `None` if this is invalid JSON, or a member has the wrong type. Replaces the content of `changes`.
     pub(super) fn read(params: &'a [u8], changes: &mut Changes) -> Option<DidChange<'a>> {
         let mut it = DidChange::default();
         changes.clear();
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         self.usual_range().or_else(|| self.both([b"start", b"end"], Reader::position))
     }
 
-    /// A range as nearly every editor writes it. What is written in another way is left where it is.
+    /// A range in its usual form. Any other form is left unread.
     fn usual_range(&mut self) -> Option<(Position, Position)> {
         let (start, rest) = usual_position(self.0.rest().strip_prefix(br#"{"start":"#)?)?;
         let (end, rest) = usual_position(rest.strip_prefix(br#","end":"#)?)?;
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         Some(Position { line, character })
     }
 
-    /// The two members of an object that count.
+    /// Two members of an object.
     fn both<T>(&mut self, keys: [&[u8]; 2], read: fn(&mut Self) -> Option<T>) -> Option<(T, T)> {
         let (mut one, mut other) = (None, None);
         self.object(|reader, key| {
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         Some((one?, other?))
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         self.0.skip_space();
         self.0.peek()
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
         self.0.take(byte, "something else").ok()
     }
 
-    /// Stands in front of the value each time a member is told.
+    /// Calls `member` with the cursor before each value.
     fn object(&mut self, mut member: impl FnMut(&mut Self, &[u8]) -> Option<()>) -> Option<()> {
         self.eat(b'{')?;
         if self.eat(b'}').is_some() {
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Any value, as it is written.
+    /// Any raw value.
     fn raw(&mut self) -> Option<&'a [u8]> {
         self.0.skip_space();
         self.0.value().ok().map(|span| &self.0.text()[span])
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
         self.0.string().ok()?.decode_loosely(self.0.text())
     }
 
-    /// A key is only compared, so that it need be no text.
+    /// A key is only compared, so it need not be valid text.
     fn key(&mut self) -> Option<Cow<'a, [u8]>> {
         self.0.skip_space();
         let (key, text) = (self.0.string().ok()?, self.0.text());
@@ -233,14 +233,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A position as nearly every editor writes it, and what follows it.
+/// A position in its usual form, and the rest.
 fn usual_position(text: &[u8]) -> Option<(Position, &[u8])> {
     let (line, rest) = digits(text.strip_prefix(br#"{"line":"#)?)?;
     let (character, rest) = digits(rest.strip_prefix(br#","character":"#)?)?;
     Some((Position { line, character }, rest.strip_prefix(b"}")?))
 }
 
-/// A number of which nobody could say that it is too large, and what follows it.
+/// A number that cannot overflow, and the rest.
 fn digits(text: &[u8]) -> Option<(u32, &[u8])> {
     let n = text.iter().take(10).take_while(|it| it.is_ascii_digit()).count();
     let number = || text[..n].iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// Those that can be read, and whether all can.
+    /// The readable changes, and whether all are readable.
     fn read(changes: &[u8]) -> (Vec<(Place, String)>, bool) {
         let params = [br#"{"contentChanges":"#, changes, br#","textDocument":{"uri":"u"}}"#].concat();
         let mut all = Changes::default();

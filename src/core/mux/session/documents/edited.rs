@@ -1,8 +1,8 @@
-//! A text that changes are made to, one after the other.
+//! A text with efficient changes.
 //!
-//! Changes that come together lie side by side: a key at a time, or all places where a word was, from the last to the
-//! first. So the text has a gap where the last change was made, and the table of its lines has one at the same place:
-//! **a change costs the way from the last one, not the length of the text**.
+//! Successive changes are close together: one key after another, or all places of a word from the last to the first.
+//! So the text has a gap at the last change, and so has the table of its lines: **a change costs the distance from
+//! the last one, not the length of the text**.
 
 use std::ops::Range;
 
@@ -12,27 +12,27 @@ use super::{
 };
 use crate::rpc::LooseText;
 
-/// A gap that is used up is made anew for so many bytes at least, and for an eighth of the text.
+/// A full gap grows by at least this many bytes, and by an eighth of the text.
 const ROOM: usize = 256;
 
-/// Where a position is.
+/// The place of a position.
 #[derive(Clone, Copy)]
 struct At {
     byte: usize,
-    /// It is in the middle of the surrogate pair that starts there, which has these halves.
+    /// The halves of the surrogate pair that starts there, if the position is in the middle of it.
     pair: Option<[u8; 6]>,
 }
 
-/// A text and what is needed to change it.
+/// A text with the data for changing it.
 #[derive(Clone, Debug)]
 pub(super) struct Edited {
     encoding: Encoding,
-    /// The text in front of the gap, the gap, and the text behind it.
+    /// The text before the gap, the gap, and the text after it.
     bytes: Vec<u8>,
     gap: Range<usize>,
-    /// Where each line starts, if not behind the gap. A line ends with `\n`, `\r\n` or a lone `\r`.
+    /// The starts of the lines before the gap. A line ends with ` `, `\r ` or a lone `\r`.
     above: Vec<usize>,
-    /// Where the other lines start, from the last to the first, counted from the end of the text.
+    /// The starts of the other lines, from the last to the first, counted from the end of the text.
     below: Vec<usize>,
     #[cfg(test)]
     n_moved: usize,
@@ -53,7 +53,7 @@ impl Edited {
         }
     }
 
-    /// The text as it has become.
+    /// The current text.
     pub(super) fn finish(self) -> Vec<u8> {
         let Edited { mut bytes, gap, .. } = self;
         bytes.drain(gap);
@@ -74,7 +74,7 @@ impl Edited {
         self.bytes.len() - self.gap.len()
     }
 
-    /// The bytes between two positions, of which the first is not behind the last. The gap is not behind them then.
+    /// The bytes between two positions in order. Moves the gap before them.
     fn range(&mut self, first: Position, last: Position) -> Range<usize> {
         if let Some(line) = self.start_of(first.line) {
             self.seek(line);
@@ -84,14 +84,14 @@ impl Edited {
         for At { byte, pair } in [end, start] {
             if let Some(halves) = pair {
                 self.replace(byte..byte + 4, &halves);
-                // Only these two positions can be in the middle of something.
+                // Only these two positions can be within a pair.
                 return self.range(first, last);
             }
         }
         start.byte..end.byte
     }
 
-    /// Where a line starts, if there is such a line.
+    /// The start of a line, if it exists.
     fn start_of(&self, line: u32) -> Option<usize> {
         let line = line as usize;
         let Some(behind) = line.checked_sub(self.above.len()) else { return Some(self.above[line]) };
@@ -99,8 +99,8 @@ impl Edited {
         Some(self.len() - self.below[index])
     }
 
-    /// The byte at a position in a line that is behind the gap; past the end of a line is the end of the line, past
-    /// the last line the end of the text.
+    /// The byte at a position in a line after the gap. A position past the end of a line means the end of the line,
+    /// and past the last line the end of the text.
     fn offset(&self, position: Position) -> At {
         let Some(start) = self.start_of(position.line) else { return At { byte: self.len(), pair: None } };
         let line = &self.bytes[start + self.gap.len()..];
@@ -130,7 +130,7 @@ impl Edited {
         }
     }
 
-    /// Moves bytes from one side of the gap to the other, or to make it larger.
+    /// Moves bytes across the gap, or to enlarge it.
     fn slide(&mut self, from: Range<usize>, to: usize) {
         if from.start == to {
             return;
@@ -146,7 +146,7 @@ impl Edited {
         self.seek(range.start);
         let tail = self.len() - range.end;
         while self.below.pop_if(|it| *it >= tail).is_some() {}
-        // What is put behind a `\r` may be a `\n`, so that no line starts here any more. The first one always does.
+        // A new ` ` after a `\r` removes a line start. The first line always starts.
         self.above.pop_if(|it| *it == range.start && *it > 0);
         self.gap.end += range.len();
         self.make_room(with.len());
@@ -175,12 +175,12 @@ impl Edited {
 }
 
 impl Encoding {
-    /// How many bytes of a line the first so many units of it take, or all of them if it has less, and how many units are
-    /// not there, or not whole.
+    /// How many bytes the first `units` units of a line take (all of them if it has less), and how many units are
+    /// missing or cut.
     fn prefix(self, text: &[u8], units: usize) -> (usize, usize) {
-        /// What is looked at whole, in bytes.
+        /// The size of a block to test, in bytes.
         const ASCII: usize = 64;
-        // No unit is longer than 4 bytes, so the line need not be looked at further than that.
+        // No unit is longer than 4 bytes, so the rest of the line need not be read.
         let reach = &text[..text.len().min(units.saturating_mul(4))];
         let line = memchr::memchr2(b'\n', b'\r', reach).map_or(reach, |end| &reach[..end]);
         let (mut at, mut left) = (0, units);
@@ -196,7 +196,7 @@ impl Encoding {
                 0xE0..0xF0 => (3, 1),
                 0xF0.. => (4, 2),
             };
-            // A byte that is no UTF-8 is one character for whoever reads on behind it.
+            // A byte that is not UTF-8 counts as one character.
             let rest = line.get(at + 1..at + bytes).unwrap_or_default();
             let is_text = rest.len() + 1 == bytes && rest.iter().all(|it| it & 0xC0 == 0x80);
             let (bytes, utf16) = if is_text { (bytes, utf16) } else { (1, 1) };
@@ -213,10 +213,10 @@ impl Encoding {
     }
 }
 
-/// Where lines start because of a line end in a text that `next` follows.
+/// The starts of lines after line ends in a text that `next` follows.
 fn line_starts(text: &[u8], next: Option<u8>) -> impl Iterator<Item = usize> {
     let ends = memchr::memchr2_iter(b'\n', b'\r', text);
-    // The `\n` of a `\r\n` is what ends the line.
+    // The ` ` of a `\r ` ends the line.
     let is_end = move |at: &usize| text[*at] == b'\n' || text.get(at + 1).copied().or(next) != Some(b'\n');
     ends.filter(is_end).map(|at| at + 1)
 }
@@ -239,7 +239,7 @@ mod tests {
                 Edited::new("let old = old;\n".repeat(LINES as usize).into_bytes(), Encoding::Utf16);
             let length = text.len();
             for line in lines {
-                // As an editor does that says first what is last.
+                // Some editors send the last change first.
                 text.apply(Some((at(line, 10), at(line, 13))), b"renewed");
                 text.apply(Some((at(line, 4), at(line, 7))), b"renewed");
             }

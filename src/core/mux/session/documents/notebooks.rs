@@ -1,5 +1,5 @@
-//! Open notebooks. What has changed is folded into the `didOpen` that opens the notebook as it is now, as with texts;
-//! what lspool need not understand stays as it is written.
+//! Open notebooks. Changes are applied to the `didOpen` of the notebook, as with texts; other members stay as
+//! written.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use tracing::warn;
 use super::{Encoding, UNFOLDED, UNFOLDED_BYTES, changes::Position, edited::Edited};
 use crate::rpc::LooseText;
 
-/// A notebook, and what has become of it since.
+/// A notebook with its changes.
 #[derive(Debug)]
 pub(super) struct Notebook {
-    /// Parameters of `didOpen`, as of the last fold.
+    /// The parameters of `didOpen`, at the last application.
     open: Bytes,
-    /// Parameters of each `didChange` since.
+    /// The parameters of each `didChange` since.
     changes: Vec<Bytes>,
 }
 
@@ -33,7 +33,7 @@ impl Notebook {
         }
     }
 
-    /// Parameters of the `didOpen` that opens it as it is now.
+    /// The parameters of the `didOpen` for the current notebook.
     pub(super) fn params(&mut self, encoding: Encoding) -> Bytes {
         self.fold(encoding);
         self.open.clone()
@@ -45,29 +45,26 @@ impl Notebook {
         }
         let changes = std::mem::take(&mut self.changes);
         let Some(mut opened) = Opened::read(String::from_utf8_lossy(&self.open).as_bytes()) else {
-            return warn!("a notebook that cannot be read is kept as it was opened");
+            return warn!("could not read a notebook; kept it as opened");
         };
         for change in changes {
-            // What is no UTF-8 is what its reader makes of it.
+            // The reader decides about bytes that are not UTF-8.
             match serde_json::from_str(&String::from_utf8_lossy(&change)) {
                 Ok(change) => opened.apply(change, encoding),
-                Err(error) => warn!(
-                    column = error.column(),
-                    "a change that cannot be read is left out of the kept notebook"
-                ),
+                Err(error) => warn!(column = error.column(), "skipped an unreadable change of a notebook"),
             }
         }
         match opened.finish() {
             Ok(params) => self.open = params,
-            Err(_) => warn!("a notebook that cannot be written is kept as it was"),
+            Err(_) => warn!("could not write a notebook; kept it unchanged"),
         }
     }
 }
 
-/// An object of which only some members are looked at.
+/// An object of which only some members are read.
 type Object = BTreeMap<String, Box<RawValue>>;
 
-/// A notebook while changes are made to it.
+/// A notebook during changes.
 struct Opened {
     params: Object,
     notebook: Object,
@@ -75,10 +72,10 @@ struct Opened {
     texts: Vec<Text>,
 }
 
-/// What stands in a cell.
+/// The text of a cell.
 struct Text {
     item: Object,
-    /// Once it was changed.
+    /// Set once it has changed.
     edited: Option<Edited>,
 }
 
@@ -171,10 +168,7 @@ impl Opened {
             let found = self.texts.iter_mut().find(|it| it.uri().is_some_and(|uri| uri == document.uri));
             match found {
                 Some(text) => text.apply(document.version, changes, encoding),
-                None => warn!(
-                    document.uri,
-                    "a change of a cell that is not open is left out of the kept notebook"
-                ),
+                None => warn!(document.uri, "skipped a change of an unknown notebook cell"),
             }
         }
     }
@@ -225,7 +219,7 @@ impl Text {
     }
 }
 
-/// Which text a cell shows.
+/// The document of a cell.
 fn document_of(cell: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     struct Cell {

@@ -95,7 +95,7 @@ impl Proxy {
         }
         let Some(after) = mux.decide_gone(gone, waiting) else { return };
         let wanted = match half(copilot, mux, process.backend) {
-            Some(copilot) => copilot.on_followed(mux, process.backend, after.next()),
+            Some(copilot) => copilot.on_successor_decided(mux, process.backend, after.next()),
             None => StillWanted::default(),
         };
         mux.finish_gone(&after, &wanted);

@@ -8,7 +8,7 @@ use toml::{
     de::{DeFloat, DeInteger, DeTable, DeValue},
 };
 
-use super::{At, Reader, To, a, any_text, join, text};
+use super::{At, Reader, To, any_text, join, shown, text};
 use crate::config::{
     GroupConfig, MemberConfig,
     features::{common, covers, feature_of, is_feature, names},
@@ -33,7 +33,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Are those whom `order` names in the group?
+    /// Reports servers in `order` that the group does not have.
     fn order_names_members(&mut self, key: &str, table: &DeTable<'_>, group: &GroupConfig) {
         let members: Vec<&str> = group.servers.iter().map(|it| it.server.as_str()).collect();
         let order = table.get("order").and_then(|it| it.get_ref().as_table());
@@ -46,9 +46,9 @@ impl Reader<'_> {
                 }
                 let hint = match nearest(name, members.iter().copied()) {
                     Some(near) => format!("did you mean {near:?}?"),
-                    None => format!("there are: {}", members.join(", ")),
+                    None => format!("expected one of {}", members.join(", ")),
                 };
-                let message = format!("the group has no member {name:?}; {hint}");
+                let message = format!("unknown member {name:?}; {hint}");
                 self.problem(self.line(item.span().start), &format!("{key}[{n}]"), message);
             }
         }
@@ -62,20 +62,20 @@ impl Reader<'_> {
     ) {
         let Some(items) = value.get_ref().as_array() else {
             let message = format!(
-                "is {}; write a list of servers, such as [\"pyright\", \"ruff\"]",
-                a(value.get_ref())
+                "expected a list of servers such as [\"pyright\", \"ruff\"], found {}",
+                shown(value.get_ref())
             );
             return self.problem(at.line, at.key, message);
         };
         if items.is_empty() {
-            self.problem(at.line, at.key, "must name a server");
+            self.problem(at.line, at.key, "expected at least one server");
         }
         for (n, item) in items.iter().enumerate() {
             let line = self.line(item.span().start);
             let key = format!("{}[{n}]", at.key);
             let Some(member) = self.member(&At { line, key: &key }, item.get_ref()) else { continue };
             if field.iter().any(|it| it.server == member.server) {
-                self.problem(line, &key, format!("{:?} is in the group already", member.server));
+                self.problem(line, &key, format!("the group names {:?} twice", member.server));
             }
             field.push(member);
         }
@@ -107,7 +107,7 @@ impl Reader<'_> {
     ) {
         let Some(table) = value.get_ref().as_table() else {
             let message =
-                format!("is {}; write a table, such as {{ format = [\"ruff\"] }}", a(value.get_ref()));
+                format!("expected a table such as {{ format = [\"ruff\"] }}, found {}", shown(value.get_ref()));
             return self.problem(at.line, at.key, message);
         };
         for (name, listed) in table {
@@ -131,7 +131,7 @@ impl Reader<'_> {
         let mut new = Vec::new();
         self.list(at, value, |it| feature(it).map(Some), &mut new);
         if value.get_ref().as_array().is_some_and(|it| it.is_empty()) {
-            self.problem(at.line, at.key, "must name a feature");
+            self.problem(at.line, at.key, "expected at least one feature");
         }
         let old = field.take().filter(|_| self.author != Author::User);
         let Some(old) = old else {
@@ -139,7 +139,7 @@ impl Reader<'_> {
             return;
         };
         for feature in new.iter().filter(|it| !old.iter().any(|wide| covers(wide, it))) {
-            let message = format!("{feature:?} is not allowed here; a workspace file may only allow less");
+            let message = format!("{feature:?} is not allowed: a workspace file can only remove features");
             self.problem(at.line, at.key, message);
         }
         *field = Some(common(&old, &new));
@@ -160,7 +160,7 @@ impl Reader<'_> {
         match self.json_value(at.key, value) {
             Some(Value::Object(new)) => *field = new,
             Some(_) => {
-                self.problem(at.line, at.key, format!("is {}; write a table", a(value.get_ref())));
+                self.problem(at.line, at.key, format!("expected a table, found {}", shown(value.get_ref())));
             }
             None => {}
         }
@@ -170,10 +170,10 @@ impl Reader<'_> {
         let new = match value.get_ref() {
             DeValue::String(_) => any_text(value.get_ref()).map(Value::String),
             DeValue::Integer(it) => {
-                integer(it).map(Value::Number).ok_or_else(|| "is out of range".to_owned())
+                integer(it).map(Value::Number).ok_or_else(|| "the integer is out of range".to_owned())
             }
             DeValue::Float(it) => {
-                float(it).map(Value::Number).ok_or_else(|| "is no number that JSON has".to_owned())
+                float(it).map(Value::Number).ok_or_else(|| "JSON has no such number".to_owned())
             }
             DeValue::Boolean(it) => Ok(Value::Bool(*it)),
             DeValue::Datetime(it) => Ok(Value::String(it.to_string())),
@@ -206,14 +206,14 @@ fn feature(value: &DeValue<'_>) -> Result<String, String> {
     known(&name).map(|()| name)
 }
 
-/// Is there a feature of this name?
+/// Reports an unknown feature.
 fn known(name: &str) -> Result<(), String> {
     if is_feature(name) {
         return Ok(());
     }
     let hint = match feature_of(name).or_else(|| nearest(name, names())) {
         Some(meant) => format!("did you mean {meant:?}?"),
-        None => format!("there are: {}", names().collect::<Vec<_>>().join(", ")),
+        None => format!("expected one of {}", names().collect::<Vec<_>>().join(", ")),
     };
-    Err(format!("there is no feature {name:?}; {hint}"))
+    Err(format!("unknown feature {name:?}; {hint}"))
 }

@@ -63,10 +63,10 @@ pub fn run(words: &[OsString]) -> ExitCode {
     let args = args::parse(words).at_home(&Env::real());
     let screen = Screen::stdout(args.color);
     let done = match args.command.clone() {
-        Command::Serve(server) => serve::run(&args, server),
+        Command::Serve(servers) => serve::run(&args, servers),
         Command::Demo => demo::run(screen),
         Command::Setup { editor, servers } => setup::run(editor, &servers),
-        Command::Check { is_verbose, server } => check::run(&args, server, is_verbose, screen),
+        Command::Check { is_verbose, servers } => check::run(&args, &servers, is_verbose, screen),
         Command::Agents { json, check } => agents::run(&args, json, check, screen),
         Command::Replay(task) => replay::run(&task),
         Command::Orchestrate(task) => orchestrate::run(&args, task, screen),

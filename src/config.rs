@@ -7,7 +7,10 @@
 //! **A workspace file is not trusted**: it adds agents and routes and makes limits smaller, nothing else.
 
 mod docs;
+pub(crate) mod features;
+mod groups;
 mod keys;
+pub(crate) mod presets;
 mod problem;
 mod read;
 mod suggest;
@@ -23,9 +26,10 @@ use std::{
 };
 
 pub use docs::{markdown, schema};
+pub use groups::{GroupConfig, MemberConfig};
 pub use problem::{Problem, Problems, Shadowed, ShadowedKind};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 pub(crate) use suggest::nearest;
 pub use workers::{OrchestrationConfig, WorkerConfig};
 
@@ -37,6 +41,12 @@ pub struct Config {
     pub servers: BTreeMap<String, ServerConfig>,
     /// The one to take where no command says which.
     pub default_server: Option<String>,
+    /// Several servers behind one editor, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, GroupConfig>,
+    /// The one to take where no command says which; before `default_server`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_group: Option<String>,
     /// Servers for one project, in the order of the file.
     pub folders: Vec<FolderConfig>,
     /// Named tool sets, the built-in ones included.
@@ -133,6 +143,7 @@ impl Config {
         self.servers.extend(folder.servers.clone());
         if folder.default_server.is_some() {
             self.default_server.clone_from(&folder.default_server);
+            self.default_group = None;
         }
     }
 }
@@ -143,6 +154,8 @@ impl Default for Config {
         Config {
             servers: BTreeMap::new(),
             default_server: None,
+            groups: BTreeMap::new(),
+            default_group: None,
             folders: Vec::new(),
             agents: AgentConfig::builtin(),
             models: BTreeMap::new(),
@@ -222,6 +235,21 @@ pub struct ServerConfig {
     pub isolation: Isolation,
     /// What becomes of a conversation that needs a process for which there is no room.
     pub on_limit: OnLimit,
+    /// In a group: the `languageId`s of the documents that it is told of; all if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub languages: Vec<String>,
+    /// In a group: the only features that it is used for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub only: Option<Vec<String>>,
+    /// In a group: features that it is not used for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
+    /// In a group: laid over the editor's settings, by section.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub settings: Map<String, Value>,
+    /// In a group: laid over `initializationOptions`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub init_options: Map<String, Value>,
 }
 
 /// When a process that died is started again, and what it means if it cannot be.
@@ -396,6 +424,11 @@ impl Default for ServerConfig {
             repeat: Vec::new(),
             isolation: Isolation::default(),
             on_limit: OnLimit::default(),
+            languages: Vec::new(),
+            only: None,
+            except: Vec::new(),
+            settings: Map::new(),
+            init_options: Map::new(),
         }
     }
 }

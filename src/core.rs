@@ -21,6 +21,12 @@ mod mux;
 mod processes;
 mod purpose;
 
+/// What fuzz targets reach of the inside.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use super::mux::merge::answers::model::check as check_merge;
+}
+
 use std::{path::PathBuf, time::Instant};
 
 use tracing::{info, warn};

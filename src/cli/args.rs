@@ -4,6 +4,7 @@
 //! before this one.
 
 mod flags;
+mod servers;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +22,7 @@ use super::{inspect, instances, setup::Editor};
 use crate::{
     config::{LogLevel, nearest},
     player::Speed,
-    shell::discover::{CliServer, Env},
+    shell::discover::{CliServers, Env},
 };
 
 /// What lspool is asked to do.
@@ -85,7 +86,7 @@ impl Args {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Serve the editor on stdin and stdout.
-    Serve(CliServer),
+    Serve(CliServers),
     /// Show a crash that an editor does not notice.
     Demo,
     /// Print the settings of an editor.
@@ -95,12 +96,12 @@ pub(super) enum Command {
         /// For these servers; those that are found if there are none.
         servers: Vec<String>,
     },
-    /// Try the configured servers, or one.
+    /// Try the configured servers, or some.
     Check {
         /// Also say what is not used.
         is_verbose: bool,
-        /// The command of the one.
-        server: Vec<String>,
+        /// These.
+        servers: CliServers,
     },
     /// List the agents of the current folder.
     Agents {
@@ -170,14 +171,22 @@ fn try_parse(words: &[OsString]) -> Result<Args, clap::Error> {
             "lspool speaks with the editor on stdin and stdout (--stdio); it has no {way}"
         )));
     }
-    let mut words = flags.command.into_iter();
-    let (command, own) = match flags.task {
+    let (mut command, own) = match flags.task {
         None => {
-            let server = CliServer { command: words.next(), args: words.collect() };
-            (Command::Serve(server), Serving::default())
+            let commands = servers::commands(flags.command).map_err(&mistake)?;
+            (Command::Serve(CliServers { group: None, commands }), Serving::default())
         }
-        Some(task) => task.command(),
+        Some(task) => task.command().map_err(&mistake)?,
     };
+    match (&mut command, flags.group) {
+        (_, None) => {}
+        (Command::Serve(servers) | Command::Check { servers, .. }, Some(group)) => {
+            servers.group.get_or_insert(group);
+        }
+        (_, Some(_)) => {
+            return Err(mistake("--group would do nothing: this command takes no group".to_owned()));
+        }
+    }
     let first = flags.serving;
     let args = Args {
         config: own.file.config.or(first.file.config),

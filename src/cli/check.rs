@@ -1,4 +1,4 @@
-//! `lspool check`: starts every configured server, or the one of its command line, and reports whether it works.
+//! `lspool check`: starts every configured server, or those of its command line, and reports whether they work.
 //!
 //! Owns how a server is tried, one after the other: started, initialized, stopped. It is a core like the real
 //! one, so it is the same shell that starts the servers, reads them and sees to their end.
@@ -33,7 +33,7 @@ use crate::{
     rpc::{ErrorCode, Frame, Kind, RawId},
     shell::{
         Settings,
-        discover::{CliServer, Env, Target, Targets, named_target, read_user, targets, user_file},
+        discover::{CliServers, Env, Target, Targets, named_targets, read_user, targets, user_file},
         driver::{Core, Driver},
         process::World,
         signals,
@@ -45,29 +45,27 @@ const ACCOUNT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer `shutdown`.
 const STOP: Duration = Duration::from_secs(2);
 
-/// Tries, prints, and fails if a server does. `server` is the command of the only one that is tried, if it has words.
+/// Tries, prints, and fails if a server does. Tries all that are configured if `servers` names none.
 pub(super) fn run(
     args: &Args,
-    server: Vec<String>,
+    servers: &CliServers,
     is_verbose: bool,
     screen: Screen,
 ) -> anyhow::Result<ExitCode> {
-    let mut words = server.into_iter();
-    let named = words.next().map(|command| CliServer { command: Some(command), args: words.collect() });
     let runtime = world::runtime()?;
     let checked = runtime.block_on(async {
         let (world, env) = (world::world(&world::identity()), Env::real());
-        try_all(args, named.as_ref(), &env, world, signals::listen()).await
+        try_all(args, servers, &env, world, signals::listen()).await
     });
     let report = checked.map_err(anyhow::Error::msg)?;
     print(&report.text(is_verbose, screen))?;
     Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
 }
 
-/// Finds and tries the named server, or all of the configuration. Fails if that cannot be read.
+/// Finds and tries the named servers, or all of the configuration. Fails if that cannot be read.
 async fn try_all<W: World>(
     args: &Args,
-    named: Option<&CliServer>,
+    named: &CliServers,
     env: &Env,
     world: W,
     signals: mpsc::Receiver<i32>,
@@ -76,9 +74,9 @@ async fn try_all<W: World>(
     // In the home folder, everything that the user installed would lie in the workspace.
     let is_home = env.home.as_ref().is_some_and(|home| home.starts_with(&env.cwd));
     let folders: Vec<_> = (!is_home).then(|| env.cwd.clone()).into_iter().collect();
-    let Targets { servers, warnings } = match named {
-        Some(server) => named_target(server, &user, &folders, env)?,
-        None => targets(&user, &folders, env)?,
+    let Targets { servers, warnings, group: _ } = match named.is_empty() {
+        true => targets(&user, &folders, env)?,
+        false => named_targets(named, &user, &folders, env)?,
     };
 
     let mut rows = Vec::new();

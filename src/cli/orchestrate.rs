@@ -35,7 +35,7 @@ use crate::{
     core::{Proxy, event::Prepared},
     shell::{
         Settings,
-        discover::CliServer,
+        discover::{CliServer, CliServers},
         driver::{self, Driver},
         record::Recorded,
         signals,
@@ -75,8 +75,9 @@ struct Task {
 /// Plays the editor for a goal.
 pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyhow::Result<ExitCode> {
     let args::Orchestrate { goal, workers, model, json, yes, command } = task;
-    let mut command = command.into_iter();
-    let search = Search::new(args, CliServer { command: command.next(), args: command.collect() });
+    let mut words = command.into_iter();
+    let named = words.next().map(|command| CliServer { command, args: words.collect() });
+    let search = Search::new(args, CliServers { group: None, commands: named.into_iter().collect() });
     let workers = match workers {
         None => None,
         Some(file) => {
@@ -138,6 +139,13 @@ impl driver::Search for WithTools {
 
     fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
         let mut found = self.0.find(folders)?;
+        if let Some(group) = &found.group {
+            let hint = "name it: `lspool orchestrate GOAL -- COMMAND`";
+            return Err(format!(
+                "{} is a group, and the work on a goal takes one server; {hint}",
+                group.name
+            ));
+        }
         found.server.builtin_tools = BuiltinTools::Fallback;
         Ok(found)
     }

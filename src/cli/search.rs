@@ -14,7 +14,7 @@ use crate::{
     core::{Identity, event::Prepared},
     shell::{
         discover::{
-            CliServer, Env, UserConfig, agent_folders, prepare, read_user, user_file, workspace_files,
+            CliServers, Env, UserConfig, agent_folders, prepare, read_user, user_file, workspace_files,
         },
         driver::{self, Search as _},
         record::{self, Recorder},
@@ -23,7 +23,7 @@ use crate::{
 
 /// Finds the server when an editor speaks; begins the log and the recording before.
 pub(super) struct Search {
-    server: CliServer,
+    servers: CliServers,
     /// The user's file, if it is not at its usual place.
     file: Option<PathBuf>,
     pub(super) env: Env,
@@ -39,7 +39,7 @@ pub(super) struct Search {
 
 impl Search {
     /// Begins the log as the user's file says. What is wrong with the file is told when it is read for the editor.
-    pub(super) fn new(args: &Args, server: CliServer) -> Search {
+    pub(super) fn new(args: &Args, servers: CliServers) -> Search {
         let env = Env::real();
         let user = read_user(args.config.as_deref(), &env);
         let log = match &user {
@@ -49,7 +49,7 @@ impl Search {
         let is_piped = args.config.as_deref().is_some_and(|it| it.exists() && !it.is_file());
         let user = user.ok();
         Search {
-            server,
+            servers,
             file: args.config.clone(),
             first: user.as_ref().map(|it| it.config.clone()),
             piped: user.filter(|_| is_piped),
@@ -98,7 +98,7 @@ impl Search {
             Some(user) => user.clone(),
             None => read_user(self.file.as_deref(), &self.env)?,
         };
-        prepare(&self.server, &user, folders, &self.env)
+        prepare(&self.servers, &user, folders, &self.env)
     }
 
     /// Whether there is nothing to serve with; looks if nobody has.

@@ -1,4 +1,4 @@
-//! `lspool [-- COMMAND]`: serves the editor on stdin and stdout.
+//! `lspool [-- COMMAND]…`: serves the editor on stdin and stdout.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -13,7 +13,7 @@ use crate::{
     core::Proxy,
     shell::{
         Settings,
-        discover::CliServer,
+        discover::CliServers,
         driver::{self, Driver, Search as _},
         record::Recorded,
         signals, stdio,
@@ -30,12 +30,12 @@ const ALONE: &str = "an editor starts lspool; it speaks the Language Server Prot
   lspool --help         lists the other commands";
 
 /// Serves until the editor ends it.
-pub(super) fn run(args: &Args, server: CliServer) -> anyhow::Result<ExitCode> {
-    if io::stdin().is_terminal() && server.command.is_none() {
+pub(super) fn run(args: &Args, servers: CliServers) -> anyhow::Result<ExitCode> {
+    if io::stdin().is_terminal() && servers.is_empty() {
         tell(ALONE);
         return Ok(ExitCode::from(NOTHING_TO_SERVE));
     }
-    let search = Search::new(args, server);
+    let search = Search::new(args, servers);
     if io::stdin().is_terminal() {
         // Nobody is there to get an error answer.
         if search.prepare(&[]).is_err() {

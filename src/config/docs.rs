@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Config,
+    Config, features,
     keys::{
-        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
-        ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS,
-        TURN_RECOVERIES, Type, WORKER, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, GROUP, ISOLATIONS, Key, LOG, LOG_LEVELS, MEMBER,
+        ON_LIMITS, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section,
+        TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -19,6 +19,7 @@ pub fn markdown() -> String {
         chapter(&ROOT),
         chapter(&SERVER),
         chapter(&BACKOFF),
+        chapter(&GROUP),
         chapter(&FOLDER),
         chapter(&AGENT),
         builtin_agents(),
@@ -89,6 +90,7 @@ that edits files can change it. So it can only
   *shadowed*.
 - add routes, which come after yours.
 - lower limits. A smaller `idle_timeout` ends idle processes sooner.
+- narrow the features for which a group uses a server.
 
 It cannot set commands, arguments, environment variables, paths, or the log. Each section below says what it
 can set.
@@ -136,11 +138,13 @@ fn wrapped(text: &str, indent: &str) -> String {
 
 /// Which keys of a section a workspace file may have.
 fn in_workspace<T>(section: &Section<T>) -> String {
-    let names = |of: Workspace| {
-        let keys = section.keys.iter().filter(|key| key.workspace == of);
+    let names = |of: Workspace, is: fn(&Type<T>) -> bool| {
+        let keys = section.keys.iter().filter(|key| key.workspace == of && is(&key.ty));
         keys.map(|key| format!("`{}`", key.name)).collect::<Vec<_>>()
     };
-    let (any, smaller) = (names(Workspace::Yes), names(Workspace::Smaller));
+    let any = names(Workspace::Yes, |_| true);
+    let smaller = names(Workspace::Smaller, |it| !is_features(it));
+    let narrower = names(Workspace::Smaller, is_features);
     let mut said = Vec::new();
     if any.len() == section.keys.len() {
         said.push("set every key".to_owned());
@@ -150,10 +154,17 @@ fn in_workspace<T>(section: &Section<T>) -> String {
     if !smaller.is_empty() {
         said.push(format!("lower {}", smaller.join(", ")));
     }
+    if !narrower.is_empty() {
+        said.push(format!("narrow {}", narrower.join(", ")));
+    }
     match said.is_empty() {
         true => String::new(),
         false => "\n".to_owned() + &wrapped(&format!("A workspace file can {}.", said.join(", and ")), ""),
     }
+}
+
+fn is_features<T>(ty: &Type<T>) -> bool {
+    matches!(ty, Type::Only(_) | Type::Except(_))
 }
 
 fn builtin_agents() -> String {
@@ -204,6 +215,13 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
+        Type::GroupName(_) => "name of a group",
+        Type::MemberName(_) => "name of a server",
+        Type::Only(_) | Type::Except(_) => "list of features",
+        Type::Json(_) => "table",
+        Type::Members(_) => "list of servers",
+        Type::Order(_) => "table of lists of servers",
+        Type::Groups(_) => GROUP.header,
         Type::Servers(_) => SERVER.header,
         Type::Agents(_) => AGENT.header,
         Type::Folders(_) => FOLDER.header,
@@ -270,12 +288,32 @@ fn value<T>(ty: &Type<T>) -> Value {
         json!({ "enum": choices.iter().map(|(word, _)| word).collect::<Vec<_>>() })
     }
     let texts = |min: usize| json!({ "type": "array", "items": { "type": "string", "minLength": min } });
+    let feature = || {
+        let names: Vec<_> = features::names().collect();
+        let kind = json!({ "type": "string", "pattern": "^code-action:[A-Za-z0-9._-]+$" });
+        json!({ "anyOf": [{ "enum": names }, kind] })
+    };
+    let list_of_features = |min: usize| json!({ "type": "array", "items": feature(), "minItems": min });
     let named = |it: Value| json!({ "type": "object", "additionalProperties": it });
     let list = |it: Value| json!({ "type": "array", "items": it });
     match ty {
-        Type::Text(_) | Type::Command(_) | Type::ServerName(_) | Type::AgentName(_) => {
-            json!({ "type": "string", "minLength": 1 })
+        Type::Text(_)
+        | Type::Command(_)
+        | Type::ServerName(_)
+        | Type::AgentName(_)
+        | Type::GroupName(_)
+        | Type::MemberName(_) => json!({ "type": "string", "minLength": 1 }),
+        Type::Only(_) => list_of_features(1),
+        Type::Except(_) => list_of_features(0),
+        Type::Json(_) => json!({ "type": "object" }),
+        Type::Members(_) => {
+            let member = json!({ "anyOf": [{ "type": "string", "minLength": 1 }, object(&MEMBER)] });
+            json!({ "type": "array", "items": member, "minItems": 1 })
         }
+        Type::Order(_) => {
+            json!({ "type": "object", "propertyNames": feature(), "additionalProperties": texts(1) })
+        }
+        Type::Groups(_) => named(object(&GROUP)),
         Type::Path(_) | Type::RequiredPath(_) => json!({ "type": "string", "minLength": 1 }),
         Type::Args(_) => texts(0),
         Type::Names(_) | Type::ToolNames(_) | Type::OptionalToolNames(_) | Type::Paths(_) => texts(1),

@@ -4,20 +4,24 @@
 //! workspace file may have it, what it is for. The checks, the documentation and the schema follow the table.
 
 mod agents;
+mod groups;
 mod words;
 mod workers;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use serde_json::{Map, Value};
+
 pub(super) use self::{
     agents::{AGENT, SUB_AGENTS},
+    groups::{GROUP, MEMBER},
     words::*,
     workers::{ORCHESTRATION, WORKER},
 };
 use super::{
-    AgentConfig, Backoff, BuiltinTools, Config, Delegation, FolderConfig, Isolation, LogConfig, LogLevel,
-    OnLimit, OrchestrationConfig, Policy, Profile, Restart, RouteConfig, ServerConfig, ServerKind,
-    SubAgentsConfig, ToolsConfig, TurnRecovery, WorkerConfig,
+    AgentConfig, Backoff, BuiltinTools, Config, Delegation, FolderConfig, GroupConfig, Isolation, LogConfig,
+    LogLevel, MemberConfig, OnLimit, OrchestrationConfig, Policy, Profile, Restart, RouteConfig,
+    ServerConfig, ServerKind, SubAgentsConfig, ToolsConfig, TurnRecovery, WorkerConfig,
 };
 
 /// A table of the file, and the type that it is read into.
@@ -44,7 +48,7 @@ pub(super) struct Key<T: 'static> {
 
 impl<T> Key<T> {
     pub(super) fn is_required(&self) -> bool {
-        matches!(self.ty, Type::RequiredPath(_) | Type::AgentName(_))
+        matches!(self.ty, Type::RequiredPath(_) | Type::AgentName(_) | Type::Members(_) | Type::MemberName(_))
     }
 }
 
@@ -113,6 +117,21 @@ pub(super) enum Type<T: 'static> {
     ServerName(Field<T, Option<String>>),
     /// The name of an agent that exists; must be there.
     AgentName(Field<T, String>),
+    /// The name of a group that is configured, or of a preset.
+    GroupName(Field<T, Option<String>>),
+    /// The name of a server that is configured, or known; must be there.
+    MemberName(Field<T, String>),
+    /// The only features that there are; a workspace file takes some out.
+    Only(Field<T, Option<Vec<String>>>),
+    /// Features that there are not; a workspace file adds some.
+    Except(Field<T, Vec<String>>),
+    /// What is passed on to a server.
+    Json(Field<T, Map<String, Value>>),
+    /// Servers of a group; must be there.
+    Members(Field<T, Vec<MemberConfig>>),
+    /// Members of a group by feature.
+    Order(Field<T, BTreeMap<String, Vec<String>>>),
+    Groups(Field<T, BTreeMap<String, GroupConfig>>),
     Servers(Field<T, BTreeMap<String, ServerConfig>>),
     Agents(Field<T, BTreeMap<String, AgentConfig>>),
     Folders(Field<T, Vec<FolderConfig>>),
@@ -142,6 +161,20 @@ pub(super) static ROOT: Section<Config> = Section {
             workspace: Workspace::Yes,
             absent: "lspool searches for `copilot-language-server`",
             doc: "The servers.",
+        },
+        Key {
+            name: "default_group",
+            ty: Type::GroupName(|it| &mut it.default_group),
+            workspace: Workspace::No,
+            absent: "`default_server`",
+            doc: "The group to use when the command line names neither a group nor a command.",
+        },
+        Key {
+            name: "group",
+            ty: Type::Groups(|it| &mut it.groups),
+            workspace: Workspace::No,
+            absent: "the preset `python`",
+            doc: "Several servers behind one editor.",
         },
         Key {
             name: "folder",
@@ -393,6 +426,43 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
                   `yaml/supportSchemaSelection`.",
         },
         Key {
+            name: "languages",
+            ty: Type::Names(|it| &mut it.languages),
+            workspace: Workspace::No,
+            absent: "all",
+            doc: "In a group: the `languageId`s of the documents for which lspool uses the server.",
+        },
+        Key {
+            name: "only",
+            ty: Type::Only(|it| &mut it.only),
+            workspace: Workspace::Smaller,
+            absent: "every feature",
+            doc: "In a group: the only features for which lspool uses the server. \
+                  [groups.md](groups.md#features) lists the features.",
+        },
+        Key {
+            name: "except",
+            ty: Type::Except(|it| &mut it.except),
+            workspace: Workspace::Smaller,
+            absent: "none",
+            doc: "In a group: features for which lspool does not use the server.",
+        },
+        Key {
+            name: "settings",
+            ty: Type::Json(|it| &mut it.settings),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "In a group: settings that lspool lays over those of the editor when the server asks for its \
+                  configuration. Section `a.b` is the table `b` in the table `a`.",
+        },
+        Key {
+            name: "init_options",
+            ty: Type::Json(|it| &mut it.init_options),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "In a group: what lspool lays over the editor's `initializationOptions` for the server.",
+        },
+        Key {
             name: "profile",
             ty: Type::Profile(|it| &mut it.policy),
             workspace: Workspace::No,
@@ -554,7 +624,7 @@ pub(super) static FOLDER: Section<FolderConfig> = Section {
             ty: Type::ServerName(|it| &mut it.default_server),
             workspace: Workspace::No,
             absent: "the general one",
-            doc: "Replaces the general `default_server`.",
+            doc: "Replaces the general `default_server` and `default_group`.",
         },
         Key {
             name: "server",

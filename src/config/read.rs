@@ -2,6 +2,8 @@
 //!
 //! Reading never stops at a problem: it notes it and goes on, so that all of a file are told at once.
 
+mod groups;
+
 use std::{collections::BTreeMap, path::Path};
 
 use toml::{
@@ -12,10 +14,11 @@ use toml::{
 use super::{
     AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed, WorkerConfig,
     keys::{
-        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
-        ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS,
-        TURN_RECOVERIES, Type, WORKER, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, GROUP, ISOLATIONS, Key, LOG, LOG_LEVELS,
+        ON_LIMITS, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section,
+        TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
     },
+    presets::{known_servers, preset_names},
     problem::{Author, Problem, Problems, ShadowedKind},
     suggest::nearest,
     units::{parse_duration, parse_memory, parse_size, show_duration, show_size},
@@ -51,8 +54,17 @@ struct Reference {
     line: usize,
     key: String,
     name: String,
-    /// The servers of the folder it stands in; `None` for the name of an agent.
-    servers: Option<Vec<String>>,
+    to: To,
+}
+
+/// What a name stands for.
+enum To {
+    Agent,
+    /// A server; these are in the folder it stands in.
+    Server(Vec<String>),
+    /// A server, also one that lspool knows how to start.
+    Member,
+    Group,
 }
 
 struct Reader<'a> {
@@ -178,14 +190,30 @@ impl<'a> Reader<'a> {
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
             Type::ServerName(field) => {
                 let name = text(raw);
-                self.refer(at, name.as_deref().ok(), Some(Vec::new()));
+                self.refer(at, name.as_deref().ok(), To::Server(Vec::new()));
                 self.set(at, name.map(Some), field(into));
             }
             Type::AgentName(field) => {
                 let name = text(raw);
-                self.refer(at, name.as_deref().ok(), None);
+                self.refer(at, name.as_deref().ok(), To::Agent);
                 self.set(at, name, field(into));
             }
+            Type::GroupName(field) => {
+                let name = text(raw);
+                self.refer(at, name.as_deref().ok(), To::Group);
+                self.set(at, name.map(Some), field(into));
+            }
+            Type::MemberName(field) => {
+                let name = text(raw);
+                self.refer(at, name.as_deref().ok(), To::Member);
+                self.set(at, name, field(into));
+            }
+            Type::Only(field) => self.only(at, value, field(into)),
+            Type::Except(field) => self.except(at, value, field(into)),
+            Type::Json(field) => self.json(at, value, field(into)),
+            Type::Members(field) => self.members(at, value, field(into)),
+            Type::Order(field) => self.order(at, value, field(into)),
+            Type::Groups(field) => self.groups(at, value, field(into)),
             Type::Servers(field) => self.servers(at, value, field(into)),
             Type::Agents(field) => self.agents(at, value, field(into)),
             Type::Routes(field) => self.tables(&ROUTE, at, value, field(into)),
@@ -284,9 +312,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn refer(&mut self, at: &At<'_>, name: Option<&str>, servers: Option<Vec<String>>) {
+    fn refer(&mut self, at: &At<'_>, name: Option<&str>, to: To) {
         let reference =
-            |name: &str| Reference { line: at.line, key: at.key.to_owned(), name: name.to_owned(), servers };
+            |name: &str| Reference { line: at.line, key: at.key.to_owned(), name: name.to_owned(), to };
         self.references.extend(name.map(reference));
     }
 
@@ -390,7 +418,9 @@ impl<'a> Reader<'a> {
             let folder = field.iter().enumerate().find(|(n, _)| {
                 reference.key.strip_prefix(at.key).is_some_and(|it| it.starts_with(&format!("[{n}].")))
             });
-            reference.servers = folder.map(|(_, folder)| folder.servers.keys().cloned().collect());
+            if let Some((_, folder)) = folder {
+                reference.to = To::Server(folder.servers.keys().cloned().collect());
+            }
         }
     }
 
@@ -449,19 +479,21 @@ impl<'a> Reader<'a> {
     /// Are there the servers and agents that are named?
     fn references(&mut self, config: &Config) {
         for reference in std::mem::take(&mut self.references) {
-            let Reference { line, key, name, servers } = reference;
-            let (what, mut known): (_, Vec<&str>) = match &servers {
-                None => ("agent", config.agents.keys().map(String::as_str).collect()),
-                Some(own) => {
-                    // The Copilot server is found without a section.
-                    let all = config.servers.keys().chain(own).map(String::as_str);
-                    ("server", all.chain(["copilot"]).collect())
+            let Reference { line, key, name, to } = reference;
+            // The Copilot server is found without a section.
+            let servers = || config.servers.keys().map(String::as_str).chain(["copilot"]);
+            let (what, mut known): (_, Vec<&str>) = match &to {
+                To::Agent => ("agent", config.agents.keys().map(String::as_str).collect()),
+                To::Server(own) => ("server", servers().chain(own.iter().map(String::as_str)).collect()),
+                To::Member => ("server", servers().chain(known_servers()).collect()),
+                To::Group => {
+                    ("group", config.groups.keys().map(String::as_str).chain(preset_names()).collect())
                 }
             };
             known.sort_unstable();
             known.dedup();
             // For a model a name is the same in capital letters.
-            let is_agent = servers.is_none() && Config::agent_named(&config.agents, &name).is_some();
+            let is_agent = matches!(to, To::Agent) && Config::agent_named(&config.agents, &name).is_some();
             if is_agent || known.contains(&name.as_str()) {
                 continue;
             }
@@ -531,6 +563,7 @@ fn section_of(name: &str) -> Option<&'static str> {
     let sections = [
         (ROOT.header, has(&ROOT, name)),
         (SERVER.header, has(&SERVER, name)),
+        (GROUP.header, has(&GROUP, name)),
         (FOLDER.header, has(&FOLDER, name)),
         (AGENT.header, has(&AGENT, name)),
         (ROUTE.header, has(&ROUTE, name)),

@@ -1,3 +1,5 @@
+mod groups;
+
 use expect_test::{Expect, expect, expect_file};
 
 use super::*;
@@ -10,6 +12,10 @@ fn workspace(user: &str, text: &str) -> Result<(Config, Vec<Shadowed>), Problems
     let mut config = self::user(user);
     let shadowed = config.merge_workspace(text, Path::new(".lspool.toml"))?;
     Ok((config, shadowed))
+}
+
+fn json(text: &str) -> Map<String, Value> {
+    serde_json::from_str(text).unwrap()
 }
 
 fn check_problems(text: &str, expected: &Expect) {
@@ -94,6 +100,11 @@ delegation = "run_in_terminal"
 builtin_tools = "fallback"
 exact_restore = true
 repeat = ["my/setUp"]
+languages = ["python"]
+only = ["format", "code-action:source.fixAll"]
+except = ["textDocument/semanticTokens/*"]
+settings.a.b = [1, "x", { c = -1.5, d = true }]
+init_options = { day = 1979-05-27, hex = 0x10 }
 [server.pyright]
 command = "pyright-langserver"
 kind = "generic"
@@ -167,6 +178,11 @@ level = "trace"
             repeat: vec!["my/setUp".to_owned()],
             isolation: Isolation::Mode,
             on_limit: OnLimit::Error,
+            languages: vec!["python".to_owned()],
+            only: Some(vec!["format".to_owned(), "code-action:source.fixAll".to_owned()]),
+            except: vec!["textDocument/semanticTokens/*".to_owned()],
+            settings: json(r#"{"a": {"b": [1, "x", {"c": -1.5, "d": true}]}}"#),
+            init_options: json(r#"{"day": "1979-05-27", "hex": 16}"#),
         }
     );
     assert_eq!(config.servers["pyright"].kind, Some(ServerKind::Generic));
@@ -226,7 +242,7 @@ lvel = "info"
             config.toml:2: tools: is a list; write the table [tools]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, mcp_wait, max_message, turn_recovery, delegation, builtin_tools, exact_restore, repeat, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, mcp_wait, max_message, turn_recovery, delegation, builtin_tools, exact_restore, repeat, languages, only, except, settings, init_options, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],
@@ -395,7 +411,7 @@ fn config_reports_invalid_toml_beside_other_errors() {
     check_problems(
         "a = 1\na = 2\n",
         &expect![[r#"
-            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size
+            config.toml:1: a: there is no such key; there are: default_server, server, default_group, group, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size
             config.toml:2: no valid TOML: duplicate key"#]],
     );
 }
@@ -610,7 +626,12 @@ fn key_table_lets_workspaces_lower_only_limits() {
         for key in section.keys.iter().filter(|key| key.workspace == keys::Workspace::Smaller) {
             let is_limit = matches!(
                 key.ty,
-                keys::Type::Duration(_) | keys::Type::Size(_) | keys::Type::Count(_) | keys::Type::Amount(_)
+                keys::Type::Duration(_)
+                    | keys::Type::Size(_)
+                    | keys::Type::Count(_)
+                    | keys::Type::Amount(_)
+                    | keys::Type::Only(_)
+                    | keys::Type::Except(_)
             );
             assert!(is_limit, "{} {}", section.header, key.name);
         }
@@ -620,6 +641,8 @@ fn key_table_lets_workspaces_lower_only_limits() {
     check(&keys::FOLDER);
     check(&keys::AGENT);
     check(&keys::ROUTE);
+    check(&keys::GROUP);
+    check(&keys::MEMBER);
     check(&keys::SUB_AGENTS);
     check(&keys::WORKER);
     check(&keys::ORCHESTRATION);
@@ -691,6 +714,12 @@ const WORDS: &[&str] = &[
     "idle_timeout",
     "max_processes",
     "default_server",
+    "group",
+    "servers",
+    "order",
+    "except",
+    "settings",
+    "[\"ruff\"]",
     "0x10",
     "1.5",
     "\"5m\"",

@@ -187,6 +187,9 @@ pub struct Group {
     pub name: String,
     /// How long lspool holds `initialize` for members that have not answered, once one has.
     pub start_wait: Duration,
+    /// Who goes first for a feature, by the feature's name; the other members follow by rank.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub order: BTreeMap<String, Vec<String>>,
     /// The members after the first, by rank.
     pub others: Vec<Member>,
 }
@@ -217,7 +220,10 @@ impl fmt::Debug for Launch {
 
 impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("name", &self.name).field("launch", &self.launch).finish_non_exhaustive()
+        f.debug_struct("Member")
+            .field("name", &self.name)
+            .field("launch", &self.launch)
+            .finish_non_exhaustive()
     }
 }
 

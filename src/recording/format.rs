@@ -13,7 +13,9 @@ use crate::{
     config::{Config, ServerConfig},
     core::{
         Identity,
-        event::{BackendId, ClientId, Drops, Exit, Generation, Group, KeptMode, Launch, Peer, ProcessId, TeamFault},
+        event::{
+            BackendId, ClientId, Drops, Exit, Generation, Group, KeptMode, Launch, Peer, ProcessId, TeamFault,
+        },
     },
 };
 

@@ -130,7 +130,7 @@ const SECRETS: &[&str] = &["devicecode", "device_code", "secrets", "usercode", "
 const SETTINGS: &[&str] = &["env", "headers"];
 
 /// Parts of the configuration whose members people name as they like.
-pub(super) const CHOSEN: &[&str] = &["agents", "models", "servers"];
+pub(super) const CHOSEN: &[&str] = &["agents", "groups", "models", "servers"];
 
 /// Whether strings of this name are taken for secrets wherever it stands, and all below it.
 pub fn is_secret_name(name: &str) -> bool {

@@ -11,6 +11,7 @@ mod env;
 mod files;
 mod path;
 mod places;
+mod plan;
 mod prepare;
 mod search;
 #[cfg(test)]
@@ -20,7 +21,8 @@ pub use agents::agent_folders;
 pub use env::Env;
 pub use files::{UserConfig, read_user, user_file, workspace_files};
 pub use path::{Skipped, Workspace};
+pub use plan::GroupPlan;
 pub use prepare::{
-    CliServer, Missing, Target, Targets, known_agents, named_target, prepare, target, targets,
+    CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target, targets,
 };
 pub use search::{Found, NotFound, search};

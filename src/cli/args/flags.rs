@@ -10,11 +10,15 @@ use clap::{
 };
 use clap_complete::Shell;
 
-use super::Command;
+use super::{
+    Command,
+    servers::{commands, one_command},
+};
 use crate::{
     cli::{inspect, instances, setup::Editor},
     config::LogLevel,
     player::Speed,
+    shell::discover::CliServers,
 };
 
 /// The heading of the options that every command takes.
@@ -28,15 +32,20 @@ const GLOBAL: &str = "Global options";
     long_about = "lspool stands between an editor and a language server: the editor starts lspool instead of the server. \
                   lspool restarts a server that crashes, with its documents and settings, and runs the conversations of a \
                   Copilot server in one process for each tool set.\n\n\
-                  SERVER is the command of the server. It comes after --. Without it, lspool takes the server from the \
-                  configuration file, or searches for copilot-language-server.",
+                  SERVER is the command of the server. It comes after --. Each further -- begins another server: the \
+                  editor sees them as one. A -- that belongs to a server is written twice. Without SERVER, lspool takes \
+                  the server from the configuration file, or searches for copilot-language-server.",
     after_help = "Run `lspool demo` to see it work, and `lspool setup EDITOR` for the settings of an editor.",
-    override_usage = "lspool [OPTIONS] [-- SERVER [ARG]...]\n       lspool COMMAND [OPTIONS]",
+    override_usage = "lspool [OPTIONS] [-- SERVER [ARG]...]...\n       lspool COMMAND [OPTIONS]",
     max_term_width = 100,
     disable_help_flag = true,
     disable_version_flag = true
 )]
 pub(super) struct Flags {
+    /// Start the servers of this group, and then those of the command line
+    #[arg(long, value_name = "NAME")]
+    pub(super) group: Option<String>,
+
     #[command(flatten)]
     pub(super) serving: Serving,
 
@@ -160,9 +169,12 @@ pub(super) enum Task {
         /// Also report executables that were found and are not used
         #[arg(short, long)]
         verbose: bool,
+        /// Check the servers of this group, and report which member serves what
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
         #[command(flatten)]
         file: ConfigFile,
-        /// Check this server instead of the configured ones
+        /// Check this server instead of the configured ones; further ones after another --
         #[arg(last = true, value_name = "SERVER")]
         server: Vec<String>,
     },
@@ -397,27 +409,31 @@ pub(super) struct Named {
 
 impl Task {
     /// What is to be done, and the options of lspool itself that were given with it.
-    pub(super) fn command(self) -> (Command, Serving) {
+    pub(super) fn command(self) -> Result<(Command, Serving), String> {
         let nothing = Serving::default();
         let with = |file: ConfigFile| Serving { file, ..Serving::default() };
         let (task, which) = match self {
-            Task::Demo => return (Command::Demo, nothing),
-            Task::Setup { editor, servers } => return (Command::Setup { editor, servers }, nothing),
-            Task::Check { verbose, file, server } => {
-                return (Command::Check { is_verbose: verbose, server }, with(file));
+            Task::Demo => return Ok((Command::Demo, nothing)),
+            Task::Setup { editor, servers } => return Ok((Command::Setup { editor, servers }, nothing)),
+            Task::Check { verbose, group, file, server } => {
+                let servers = CliServers { group, commands: commands(server)? };
+                return Ok((Command::Check { is_verbose: verbose, servers }, with(file)));
             }
-            Task::Agents { json, check, file } => return (Command::Agents { json, check }, with(file)),
-            Task::Replay(replay) => return (Command::Replay(replay), nothing),
-            Task::Orchestrate { task, serving } => return (Command::Orchestrate(task), serving),
-            Task::Config { task: ConfigTask::Schema } => return (Command::Schema, nothing),
-            Task::Completions { shell } => return (Command::Completions(shell), nothing),
-            Task::Man { command } => return (Command::Man(command), nothing),
+            Task::Agents { json, check, file } => return Ok((Command::Agents { json, check }, with(file))),
+            Task::Replay(replay) => return Ok((Command::Replay(replay), nothing)),
+            Task::Orchestrate { mut task, serving } => {
+                task.command = one_command(task.command)?;
+                return Ok((Command::Orchestrate(task), serving));
+            }
+            Task::Config { task: ConfigTask::Schema } => return Ok((Command::Schema, nothing)),
+            Task::Completions { shell } => return Ok((Command::Completions(shell), nothing)),
+            Task::Man { command } => return Ok((Command::Man(command), nothing)),
             Task::Inspect { file, conversation, method, errors, html } => {
                 let filter = inspect::Filter { conversation, method, only_errors: errors };
-                return (Command::Inspect { file, filter, html }, nothing);
+                return Ok((Command::Inspect { file, filter, html }, nothing));
             }
             Task::ServeRecording { file, proc: process, speed, strict: is_strict, stdio: _ } => {
-                return (Command::ServeRecording { file, process, speed, is_strict }, nothing);
+                return Ok((Command::ServeRecording { file, process, speed, is_strict }, nothing));
             }
             Task::Status { json, watch, long, which } => {
                 (instances::Task::Status { json, watch, long }, which)
@@ -430,7 +446,7 @@ impl Task {
             }
             Task::Reload { which } => (instances::Task::Reload, which),
         };
-        (Command::Instances { task, pid: which.pid }, nothing)
+        Ok((Command::Instances { task, pid: which.pid }, nothing))
     }
 }
 

@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::shell::discover::CliServer;
 
 fn read(line: &str) -> Result<Args, clap::Error> {
     try_parse(&format!("lspool {line}").split_whitespace().map(OsString::from).collect::<Vec<_>>())
@@ -47,8 +48,16 @@ fn cli_refuses_options_without_effect() {
 }
 
 fn serve(command: Option<&str>, args: &[&str]) -> Command {
-    let args = args.iter().map(ToString::to_string).collect();
-    Command::Serve(CliServer { command: command.map(ToOwned::to_owned), args })
+    let words = command.map(|command| [&[command], args].concat());
+    Command::Serve(servers(None, &words.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+}
+
+fn servers(group: Option<&str>, commands: &[&[&str]]) -> CliServers {
+    let command = |words: &&[&str]| {
+        let args = words[1..].iter().map(ToString::to_string).collect();
+        CliServer { command: words[0].to_owned(), args }
+    };
+    CliServers { group: group.map(ToOwned::to_owned), commands: commands.iter().map(command).collect() }
 }
 
 #[test]
@@ -92,23 +101,49 @@ fn cli_expands_tilde_in_paths() {
 
 #[test]
 fn cli_passes_everything_after_two_dashes_to_server() {
-    let cli =
-        parse("--config a.toml --log-file=b.log --log-level debug --stdio -- node --x check --stdio -- y");
+    let cli = parse("--config a.toml --log-file=b.log --log-level debug --stdio -- node --x check --stdio");
     assert_eq!(cli.config, Some("a.toml".into()));
     assert_eq!(cli.log_file, Some("b.log".into()));
     assert_eq!(cli.log_level, Some(LogLevel::Debug));
-    assert_eq!(cli.command, serve(Some("node"), &["--x", "check", "--stdio", "--", "y"]));
+    assert_eq!(cli.command, serve(Some("node"), &["--x", "check", "--stdio"]));
     assert_eq!(parse("--").command, serve(None, &[]));
 }
 
 #[test]
+fn two_dashes_between_commands_begin_another_server() {
+    for (line, group, commands) in [
+        ("-- a 1 -- b -- c --x", None, &[&["a", "1"][..], &["b"], &["c", "--x"]][..]),
+        ("-- a -- -- b", None, &[&["a", "--", "b"]]),
+        ("-- a -- -- -- b", None, &[&["a", "--"], &["b"]]),
+        ("-- a --", None, &[&["a"]]),
+        ("-- a -- b --", None, &[&["a"], &["b"]]),
+        ("-- a -- --", None, &[&["a", "--"]]),
+        ("-- --", None, &[]),
+        ("--group g", Some("g"), &[]),
+        ("--group=g -- a -- b", Some("g"), &[&["a"], &["b"]]),
+    ] {
+        assert_eq!(parse(line).command, Command::Serve(servers(group, commands)), "{line}");
+    }
+    for line in ["-- -- a", "-- -- -- a", "check -- -- a"] {
+        let error = read(line).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("the command of a server is missing before `--`"), "{error}");
+    }
+    let error = read("orchestrate goal -- a -- b").unwrap_err().to_string();
+    assert!(error.contains("works with one server"), "{error}");
+    let error = read("--group g status").unwrap_err().to_string();
+    assert!(error.contains("--group would do nothing"), "{error}");
+}
+
+#[test]
 fn cli_parses_check_and_agents() {
-    let check = |is_verbose, server: &[&str]| Command::Check {
-        is_verbose,
-        server: server.iter().map(ToString::to_string).collect(),
-    };
-    assert_eq!(parse("check").command, check(false, &[]));
-    assert_eq!(parse("check -v -- gopls -x --config").command, check(true, &["gopls", "-x", "--config"]));
+    let check = |is_verbose, servers: CliServers| Command::Check { is_verbose, servers };
+    assert_eq!(parse("check").command, check(false, CliServers::default()));
+    let gopls = servers(None, &[&["gopls", "-x", "--config"]]);
+    assert_eq!(parse("check -v -- gopls -x --config").command, check(true, gopls));
+    let group = servers(Some("g"), &[&["a", "1"], &["b"]]);
+    assert_eq!(parse("check --group g -- a 1 -- b").command, check(false, group.clone()));
+    assert_eq!(parse("--group g check -- a 1 -- b").command, check(false, group));
     assert_eq!(parse("agents").command, Command::Agents { json: false, check: false });
     assert_eq!(parse("agents --json --check").command, Command::Agents { json: true, check: true });
     assert_eq!(parse("check --config x").config, Some("x".into()));
@@ -201,7 +236,7 @@ fn help_and_version_exit_with_zero() {
     expect![[r#"
         A language server proxy: a crashed server comes back, agents keep to their tools
 
-        Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+        Usage: lspool [OPTIONS] [-- SERVER [ARG]...]...
                lspool COMMAND [OPTIONS]
 
         Commands:
@@ -225,6 +260,7 @@ fn help_and_version_exit_with_zero() {
           help             Print this message or the help of the given subcommand(s)
 
         Options:
+              --group <NAME>           Start the servers of this group, and then those of the command line
               --config <FILE>          The configuration file [default: lspool/config.toml in the user's
                                        configuration folder]
               --log-file <FILE>        Write the log to this file [default: no log]
@@ -253,7 +289,7 @@ fn cli_reports_wrong_arguments() {
         &expect![[r#"
             error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --node-ipc
 
-            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]...
                    lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.
@@ -264,7 +300,7 @@ fn cli_reports_wrong_arguments() {
         &expect![[r#"
             error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --pipe
 
-            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]...
                    lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.
@@ -275,7 +311,7 @@ fn cli_reports_wrong_arguments() {
         &expect![[r#"
             error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --socket
 
-            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]...
                    lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.
@@ -297,7 +333,7 @@ fn cli_reports_wrong_arguments() {
 
               tip: a similar argument exists: '--log-file'
 
-            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]...
                    lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.
@@ -321,7 +357,7 @@ fn cli_reports_wrong_arguments() {
 
               tip: put -- before the command of a server: `lspool -- pyright-langserver --stdio`
 
-            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]...
                    lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.

@@ -214,7 +214,8 @@ impl Mux {
     /// Adds a server, with a primary that waits for its process.
     pub(crate) fn add_server(&mut self, prepared: Prepared) -> ServerId {
         let now = self.now();
-        let Prepared { config, name, server, launch, missing, warnings: _, transcripts: _, group: _ } = prepared;
+        let Prepared { config, name, server, launch, missing, warnings: _, transcripts: _, group: _ } =
+            prepared;
         let primary = self.backends.next_id();
         let settings = server;
         let definition = Definition { name: name.clone(), settings, launch, config, missing };

@@ -10,22 +10,39 @@ use super::{
     files::{UserConfig, merge_workspace},
     path::{Skipped, Workspace, is_executable, on_path, real},
     places::PACKAGE,
+    plan::{GroupPlan, Plan, plan},
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
     agents::{Registry, unknown_tiers},
-    config::{Config, ServerConfig, ServerKind},
-    core::event::{Launch, Prepared},
+    config::{Config, MemberConfig, ServerConfig, ServerKind},
+    core::event::{Group, Launch, Member, Prepared},
 };
 
 /// The section of Copilot servers.
 const COPILOT: &str = "copilot";
 
-/// The server that the command line names: `-- COMMAND [ARG…]`.
+/// The servers that the command line names: `[--group NAME] [-- COMMAND [ARG…]]…`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CliServers {
+    /// A group of the configuration, or a preset.
+    pub group: Option<String>,
+    /// Commands, which come after the members of the group.
+    pub commands: Vec<CliServer>,
+}
+
+impl CliServers {
+    /// Whether the configuration decides.
+    pub fn is_empty(&self) -> bool {
+        self.group.is_none() && self.commands.is_empty()
+    }
+}
+
+/// The command of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliServer {
-    /// The executable, if one is named.
-    pub command: Option<String>,
+    /// The executable.
+    pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
 }
@@ -55,9 +72,9 @@ pub struct Missing {
 }
 
 /// Answers [`Effect::Prepare`](crate::core::event::Effect::Prepare): reads the workspace files of the folders,
-/// chooses the section, finds the server.
+/// chooses the sections, finds the servers.
 pub fn prepare(
-    cli: &CliServer,
+    cli: &CliServers,
     user: &UserConfig,
     folders: &[PathBuf],
     env: &Env,
@@ -66,30 +83,77 @@ pub fn prepare(
     let mut config = user.config.clone();
     enter_folder(&mut config, &workspace, env)?;
     let overlooked = overlooked(cli, &config);
-    let name = choose(cli, &mut config)?;
+    let plan = plan(cli, &mut config, &workspace, env)?;
     let agents = merge_agents(&mut config, user, &workspace, env)?;
-    let server = config.servers.get(&name).cloned().unwrap_or_default();
-    let (server, launch, missing) = match target(&name, &server, &workspace, env) {
-        Ok(target) => (target.server, target.launch, None),
-        Err(missing) if server.policy.required => return Err(missing.message),
-        Err(missing) => {
-            let launch = nothing(&server);
-            (server, launch, Some(missing.message))
-        }
-    };
+    let Members { first, others } = find_members(&plan, &config, &workspace, env)?;
     // No other server has agents.
-    let is_copilot = server.kind == Some(ServerKind::Copilot);
+    let is_copilot =
+        [&first].into_iter().chain(&others).any(|it| it.server.kind == Some(ServerKind::Copilot));
     let agents: Vec<String> = if is_copilot { agents.serious().collect() } else { Vec::new() };
+    let group =
+        plan.group.map(|GroupPlan { name, start_wait, order }| Group { name, start_wait, order, others });
     Ok(Prepared {
         config: Arc::new(config),
-        name,
-        server,
-        launch: Arc::new(launch),
-        missing,
+        name: first.name,
+        server: first.server,
+        launch: Arc::new(first.launch),
+        missing: first.missing,
         warnings: overlooked.into_iter().chain(agents).collect(),
         transcripts: None,
-        group: None,
+        group,
     })
+}
+
+/// The servers of a [`Plan`], by rank.
+struct Members {
+    first: Member,
+    others: Vec<Member>,
+}
+
+/// Finds the servers. One that is alone and required must be there; of a group, one must.
+fn find_members(plan: &Plan, config: &Config, workspace: &Workspace, env: &Env) -> Result<Members, String> {
+    let is_alone = plan.group.is_none();
+    let mut members = Vec::new();
+    for (name, server) in sections(plan, config) {
+        let member = match target(&name, &server, workspace, env) {
+            Ok(Target { server, launch, .. }) => Member { name, server, launch, missing: None },
+            Err(missing) if is_alone && server.policy.required => return Err(missing.message),
+            Err(missing) => {
+                let launch = nothing(&server);
+                let missing = Some(with_alternatives(missing.message, plan.alternatives.get(&name)));
+                Member { name, server, launch, missing }
+            }
+        };
+        members.push(member);
+    }
+    if !is_alone && members.iter().all(|it| it.missing.is_some()) {
+        let missing =
+            members.iter().map(|it| format!("\n{}: {}", it.name, it.missing.as_deref().unwrap_or_default()));
+        return Err(format!("no server of the group can be started:{}", missing.collect::<String>()));
+    }
+    let mut members = members.into_iter();
+    let first = members.next().ok_or("no server is chosen")?;
+    Ok(Members { first, others: members.collect() })
+}
+
+/// Says what could stand in the place of a server that is missing.
+fn with_alternatives(message: String, alternatives: Option<&Vec<&'static str>>) -> String {
+    match alternatives.map(Vec::as_slice) {
+        None | Some([]) => message,
+        Some(others) => {
+            format!("{message}\ninstead of it, the group would take one of: {}", others.join(", "))
+        }
+    }
+}
+
+/// The sections of the chosen servers, as they hold in their group.
+fn sections(plan: &Plan, config: &Config) -> Vec<(String, ServerConfig)> {
+    let section = |member: &MemberConfig| {
+        let mut server = config.servers.get(&member.server).cloned().unwrap_or_default();
+        server.narrow(member);
+        (member.server.clone(), server)
+    };
+    plan.members.iter().map(section).collect()
 }
 
 /// The agents that hold in a workspace, and what became of the files that define agents.
@@ -120,6 +184,8 @@ pub struct Targets {
     pub servers: Vec<(String, Result<Target, Missing>)>,
     /// What the user should know.
     pub warnings: Vec<String>,
+    /// The group that they are, if they are one: all of them, by rank.
+    pub group: Option<GroupPlan>,
 }
 
 /// All servers that are configured, those of single folders included.
@@ -139,12 +205,12 @@ pub fn targets(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<Targ
     let found = |(label, name, server): (String, &String, &ServerConfig)| {
         (label, target(name, server, &workspace, env))
     };
-    Ok(Targets { servers: general.chain(special).map(found).collect(), warnings })
+    Ok(Targets { servers: general.chain(special).map(found).collect(), warnings, group: None })
 }
 
-/// The server that a command line names, with what there is to start.
-pub fn named_target(
-    cli: &CliServer,
+/// The servers that a command line names, with what there is to start.
+pub fn named_targets(
+    cli: &CliServers,
     user: &UserConfig,
     folders: &[PathBuf],
     env: &Env,
@@ -152,11 +218,14 @@ pub fn named_target(
     let workspace = Workspace::new(folders);
     let mut config = user.config.clone();
     enter_folder(&mut config, &workspace, env)?;
-    let warnings = overlooked(cli, &config).into_iter().collect();
-    let name = choose(cli, &mut config)?;
-    let server = config.servers.get(&name).cloned().unwrap_or_default();
-    let found = target(&name, &server, &workspace, env);
-    Ok(Targets { servers: vec![(name, found)], warnings })
+    let warnings = overlooked(cli, &config);
+    let plan = plan(cli, &mut config, &workspace, env)?;
+    let found = |(name, server): (String, ServerConfig)| {
+        let found = target(&name, &server, &workspace, env);
+        (name, found)
+    };
+    let servers = sections(&plan, &config).into_iter().map(found).collect();
+    Ok(Targets { servers, warnings, group: plan.group })
 }
 
 /// What there is to start for a section.
@@ -230,15 +299,8 @@ fn enter_folder(config: &mut Config, workspace: &Workspace, env: &Env) -> Result
     Ok(())
 }
 
-/// The section that holds. It is there afterwards, with what the command line says.
-fn choose(cli: &CliServer, config: &mut Config) -> Result<String, String> {
-    if let Some(command) = &cli.command {
-        let name = section_of(command, &cli.args)?;
-        let server = config.servers.entry(name.clone()).or_default();
-        server.command = Some(command.clone());
-        server.args.clone_from(&cli.args);
-        return Ok(name);
-    }
+/// The section that holds where nobody names a server. It is there afterwards.
+pub(super) fn choose(config: &mut Config) -> Result<String, String> {
     let mut names = config.servers.keys();
     let name = match (&config.default_server, names.next(), names.next()) {
         (Some(name), _, _) => name.clone(),
@@ -258,10 +320,13 @@ fn choose(cli: &CliServer, config: &mut Config) -> Result<String, String> {
     Ok(name)
 }
 
-/// A section that was written for the command on the command line, as it seems, but is not that command's.
-fn overlooked(cli: &CliServer, config: &Config) -> Option<String> {
-    let command = cli.command.as_ref()?;
-    let own = section_of(command, &cli.args).ok()?;
+/// Sections that were written for commands on the command line, as it seems, but are not those commands'.
+fn overlooked(cli: &CliServers, config: &Config) -> Vec<String> {
+    cli.commands.iter().filter_map(|it| overlooked_of(it, config)).collect()
+}
+
+fn overlooked_of(CliServer { command, args }: &CliServer, config: &Config) -> Option<String> {
+    let own = section_of(command, args).ok()?;
     if config.servers.contains_key(&own) {
         return None;
     }
@@ -286,7 +351,7 @@ fn misnamed(config: &Config) -> impl Iterator<Item = String> {
 }
 
 /// The section a command belongs to.
-fn section_of(command: &str, args: &[String]) -> Result<String, String> {
+pub(super) fn section_of(command: &str, args: &[String]) -> Result<String, String> {
     if is_copilot(Path::new(command), args) {
         return Ok(COPILOT.to_owned());
     }

@@ -1,5 +1,7 @@
 //! Trees of files, and what is found in them. `PATH` never leads out of a tree.
 
+mod groups;
+
 use std::{
     ffi::OsString,
     fs,
@@ -94,10 +96,18 @@ impl Tree {
     }
 
     fn prepare(&self, command: &[&str], user: &str) -> Result<crate::core::event::Prepared, String> {
-        let mut words = command.iter().map(|it| self.root_in(it));
-        let cli = CliServer { command: words.next(), args: words.collect() };
+        let commands = (!command.is_empty()).then(|| self.command(command));
+        self.prepare_all(&CliServers { group: None, commands: commands.into_iter().collect() }, user)
+    }
+
+    fn prepare_all(&self, cli: &CliServers, user: &str) -> Result<crate::core::event::Prepared, String> {
         let user = Config::parse_user(&self.root_in(user), "config.toml").unwrap();
-        prepare(&cli, &user.into(), &[self.at("ws")], &self.env)
+        prepare(cli, &user.into(), &[self.at("ws")], &self.env)
+    }
+
+    fn command(&self, words: &[&str]) -> CliServer {
+        let mut words = words.iter().map(|it| self.root_in(it));
+        CliServer { command: words.next().unwrap(), args: words.collect() }
     }
 
     fn root_in(&self, text: &str) -> String {
@@ -532,7 +542,7 @@ fn agent_files_define_agents_that_routes_can_name() {
     tree.file("xdg/lspool/config.toml", "[[route]]\nchat_mode = \"Ask\"\nagent = \"mine\"\n[agent.over]\n");
     tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
     let user = read_user(None, &tree.env).unwrap();
-    let prepared = prepare(&CliServer::default(), &user, &[tree.at("ws")], &tree.env).unwrap();
+    let prepared = prepare(&CliServers::default(), &user, &[tree.at("ws")], &tree.env).unwrap();
     let tools = |name: &str| prepared.config.agents[name].tools.clone().unwrap().join(" ");
     assert_eq!([tools("mine"), tools("plan"), tools("own")], ["read_file", "list_dir", "read_file"]);
     assert_eq!(tools("plain"), "read_file");
@@ -639,7 +649,7 @@ fn user_file_is_found_by_option_or_xdg_folder() {
         tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
         expect![[r#"
             the configuration has problems:
-            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
+            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, default_group, group, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
     }
 }
 

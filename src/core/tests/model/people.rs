@@ -115,7 +115,7 @@ impl World {
             missing: None,
             warnings: Vec::new(),
             transcripts: None,
-        group: None,
+            group: None,
         }))
     }
 

@@ -254,7 +254,7 @@ impl Search for Searched {
             missing: None,
             warnings: Vec::new(),
             transcripts: None,
-        group: None,
+            group: None,
         })
     }
 }

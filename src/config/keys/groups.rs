@@ -1,0 +1,67 @@
+//! The keys of `[group.NAME]`.
+
+use super::{Key, Section, Type, Workspace};
+use crate::config::{GroupConfig, MemberConfig};
+
+pub(in crate::config) static GROUP: Section<GroupConfig> = Section {
+    header: "[group.NAME]",
+    doc: "Several servers that the editor sees as one ([groups.md](groups.md)). `lspool --group NAME` starts \
+          them. A group of one is that server, without the features of a group. A group of yours takes the \
+          place of a preset of the same name.",
+    fresh: GroupConfig::default,
+    keys: &[
+        Key {
+            name: "servers",
+            ty: Type::Members(|it| &mut it.servers),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "The members, best rank first: names of servers, or `{ server = \"ruff\", except = \
+                  [\"hover\"] }`, where `only` and `except` narrow those of the server's section.",
+        },
+        Key {
+            name: "order",
+            ty: Type::Order(|it| &mut it.order),
+            workspace: Workspace::No,
+            absent: "the order of `servers`",
+            doc: "Who goes first for a feature, such as `{ format = [\"ruff\"] }`. The other members follow \
+                  in the order of `servers`.",
+        },
+        Key {
+            name: "start_wait",
+            ty: Type::Duration(|it| &mut it.start_wait),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How long lspool waits with the answer to `initialize` for other members once one has \
+                  answered.",
+        },
+    ],
+};
+
+pub(in crate::config) static MEMBER: Section<MemberConfig> = Section {
+    header: "{ server = NAME, only = [FEATURE], except = [FEATURE] }",
+    doc: "",
+    fresh: MemberConfig::default,
+    keys: &[
+        Key {
+            name: "server",
+            ty: Type::MemberName(|it| &mut it.server),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "The name of the server.",
+        },
+        Key {
+            name: "only",
+            ty: Type::Only(|it| &mut it.only),
+            workspace: Workspace::No,
+            absent: "every feature",
+            doc: "The only features for which this group uses the server.",
+        },
+        Key {
+            name: "except",
+            ty: Type::Except(|it| &mut it.except),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "Features for which this group does not use the server.",
+        },
+    ],
+};

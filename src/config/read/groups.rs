@@ -1,0 +1,219 @@
+//! Groups of servers, the names of features, and settings that are passed on to a server.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Number, Value};
+use toml::{
+    Spanned,
+    de::{DeFloat, DeInteger, DeTable, DeValue},
+};
+
+use super::{At, Reader, To, a, any_text, join, text};
+use crate::config::{
+    GroupConfig, MemberConfig,
+    features::{common, covers, feature_of, is_feature, names},
+    keys::{GROUP, MEMBER},
+    problem::Author,
+    suggest::nearest,
+};
+
+impl Reader<'_> {
+    pub(super) fn groups(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        field: &mut BTreeMap<String, GroupConfig>,
+    ) {
+        for (name, line, table) in self.named(GROUP.header, at, value) {
+            let mut group = (GROUP.fresh)();
+            let key = join(at.key, &name);
+            self.section(&GROUP, &key, table, line, &mut group);
+            self.order_names_members(&key, table, &group);
+            field.insert(name, group);
+        }
+    }
+
+    /// Are those whom `order` names in the group?
+    fn order_names_members(&mut self, key: &str, table: &DeTable<'_>, group: &GroupConfig) {
+        let members: Vec<&str> = group.servers.iter().map(|it| it.server.as_str()).collect();
+        let order = table.get("order").and_then(|it| it.get_ref().as_table());
+        for (feature, listed) in order.into_iter().flatten() {
+            let key = join(&join(key, "order"), feature.get_ref());
+            for (n, item) in listed.get_ref().as_array().into_iter().flatten().enumerate() {
+                let Some(name) = item.get_ref().as_str() else { continue };
+                if members.contains(&name) {
+                    continue;
+                }
+                let hint = match nearest(name, members.iter().copied()) {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None => format!("there are: {}", members.join(", ")),
+                };
+                let message = format!("the group has no member {name:?}; {hint}");
+                self.problem(self.line(item.span().start), &format!("{key}[{n}]"), message);
+            }
+        }
+    }
+
+    pub(super) fn members(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        field: &mut Vec<MemberConfig>,
+    ) {
+        let Some(items) = value.get_ref().as_array() else {
+            let message = format!(
+                "is {}; write a list of servers, such as [\"pyright\", \"ruff\"]",
+                a(value.get_ref())
+            );
+            return self.problem(at.line, at.key, message);
+        };
+        if items.is_empty() {
+            self.problem(at.line, at.key, "must name a server");
+        }
+        for (n, item) in items.iter().enumerate() {
+            let line = self.line(item.span().start);
+            let key = format!("{}[{n}]", at.key);
+            let Some(member) = self.member(&At { line, key: &key }, item.get_ref()) else { continue };
+            if field.iter().any(|it| it.server == member.server) {
+                self.problem(line, &key, format!("{:?} is in the group already", member.server));
+            }
+            field.push(member);
+        }
+    }
+
+    fn member(&mut self, at: &At<'_>, value: &DeValue<'_>) -> Option<MemberConfig> {
+        if let Some(table) = value.as_table() {
+            let mut member = (MEMBER.fresh)();
+            self.section(&MEMBER, at.key, table, at.line, &mut member);
+            return Some(member).filter(|it| !it.server.is_empty());
+        }
+        match text(value) {
+            Ok(name) => {
+                self.refer(at, Some(&name), To::Member);
+                Some(MemberConfig::of(&name))
+            }
+            Err(message) => {
+                self.problem(at.line, at.key, message);
+                None
+            }
+        }
+    }
+
+    pub(super) fn order(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        field: &mut BTreeMap<String, Vec<String>>,
+    ) {
+        let Some(table) = value.get_ref().as_table() else {
+            let message =
+                format!("is {}; write a table, such as {{ format = [\"ruff\"] }}", a(value.get_ref()));
+            return self.problem(at.line, at.key, message);
+        };
+        for (name, listed) in table {
+            let (line, key) = (self.line(name.span().start), join(at.key, name.get_ref()));
+            if let Err(message) = known(name.get_ref()) {
+                self.problem(line, &key, message);
+            }
+            let mut servers = Vec::new();
+            self.list(&At { line, key: &key }, listed, |it| text(it).map(Some), &mut servers);
+            field.insert(name.get_ref().to_string(), servers);
+        }
+    }
+
+    /// A workspace file keeps only what both lists contain.
+    pub(super) fn only(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        field: &mut Option<Vec<String>>,
+    ) {
+        let mut new = Vec::new();
+        self.list(at, value, |it| feature(it).map(Some), &mut new);
+        if value.get_ref().as_array().is_some_and(|it| it.is_empty()) {
+            self.problem(at.line, at.key, "must name a feature");
+        }
+        let old = field.take().filter(|_| self.author != Author::User);
+        let Some(old) = old else {
+            *field = Some(new);
+            return;
+        };
+        for feature in new.iter().filter(|it| !old.iter().any(|wide| covers(wide, it))) {
+            let message = format!("{feature:?} is not allowed here; a workspace file may only allow less");
+            self.problem(at.line, at.key, message);
+        }
+        *field = Some(common(&old, &new));
+    }
+
+    /// A workspace file adds to the list.
+    pub(super) fn except(&mut self, at: &At<'_>, value: &Spanned<DeValue<'_>>, field: &mut Vec<String>) {
+        let mut new = Vec::new();
+        self.list(at, value, |it| feature(it).map(Some), &mut new);
+        if self.author == Author::User {
+            field.clear();
+        }
+        new.retain(|it| !field.contains(it));
+        field.append(&mut new);
+    }
+
+    pub(super) fn json(&mut self, at: &At<'_>, value: &Spanned<DeValue<'_>>, field: &mut Map<String, Value>) {
+        match self.json_value(at.key, value) {
+            Some(Value::Object(new)) => *field = new,
+            Some(_) => {
+                self.problem(at.line, at.key, format!("is {}; write a table", a(value.get_ref())));
+            }
+            None => {}
+        }
+    }
+
+    fn json_value(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Option<Value> {
+        let new = match value.get_ref() {
+            DeValue::String(_) => any_text(value.get_ref()).map(Value::String),
+            DeValue::Integer(it) => {
+                integer(it).map(Value::Number).ok_or_else(|| "is out of range".to_owned())
+            }
+            DeValue::Float(it) => {
+                float(it).map(Value::Number).ok_or_else(|| "is no number that JSON has".to_owned())
+            }
+            DeValue::Boolean(it) => Ok(Value::Bool(*it)),
+            DeValue::Datetime(it) => Ok(Value::String(it.to_string())),
+            DeValue::Array(items) => {
+                let items = items.iter().enumerate();
+                return items.map(|(n, item)| self.json_value(&format!("{key}[{n}]"), item)).collect();
+            }
+            DeValue::Table(table) => {
+                let members = table.iter().map(|(name, value)| {
+                    let value = self.json_value(&join(key, name.get_ref()), value)?;
+                    Some((name.get_ref().to_string(), value))
+                });
+                return members.collect::<Option<Map<_, _>>>().map(Value::Object);
+            }
+        };
+        new.map_err(|message| self.problem(self.line(value.span().start), key, message)).ok()
+    }
+}
+
+fn integer(value: &DeInteger<'_>) -> Option<Number> {
+    i64::from_str_radix(value.as_str(), value.radix()).ok().map(Number::from)
+}
+
+fn float(value: &DeFloat<'_>) -> Option<Number> {
+    value.as_str().parse().ok().and_then(Number::from_f64)
+}
+
+fn feature(value: &DeValue<'_>) -> Result<String, String> {
+    let name = text(value)?;
+    known(&name).map(|()| name)
+}
+
+/// Is there a feature of this name?
+fn known(name: &str) -> Result<(), String> {
+    if is_feature(name) {
+        return Ok(());
+    }
+    let hint = match feature_of(name).or_else(|| nearest(name, names())) {
+        Some(meant) => format!("did you mean {meant:?}?"),
+        None => format!("there are: {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    Err(format!("there is no feature {name:?}; {hint}"))
+}

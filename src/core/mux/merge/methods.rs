@@ -4,32 +4,10 @@
 
 use std::time::Duration;
 
-use super::capabilities::{self as of, Capability};
-
-/// How parts become one answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    Completion,
-    Hover,
-    Locations,
-    List(Same),
-    CodeActions,
-    Symbols,
-    Edits,
-    WorkspaceEdit,
-    SemanticTokens,
-    Diagnostics,
-    InlineCompletion,
-}
-
-/// Which elements of different members are one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Same {
-    Bytes,
-    Range,
-    Label,
-    Hint,
-}
+use super::{
+    answers::{Same, Shape},
+    capabilities::{self as of, Capability},
+};
 
 /// Who is asked, and which answer is the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The table against the names of the Language Server Protocol 3.18, from its meta model.
 
 use super::*;
+use crate::config::features::{feature_of, names};
 
 /// Requests of an editor.
 const ASKED_OF_SERVERS: &[&str] = &[
@@ -202,4 +203,12 @@ fn features_name_methods() {
     for unknown in ["", "hovers", "code-action:", "hover:x", "textDocument/hover", "initialize"] {
         assert_eq!(feature_methods(unknown), None, "{unknown}");
     }
+}
+
+#[test]
+fn features_are_those_of_the_configuration() {
+    for row in methods() {
+        assert_eq!(feature_of(row.name), Some(row.feature), "{}", row.name);
+    }
+    assert!(names().all(|it| feature_methods(it).is_some()));
 }

@@ -140,7 +140,11 @@ fn registration_of_what_was_told_is_for_routing_alone() {
     ] {
         assert_eq!(added(&told, &[], method, &options), expected, "{method}");
         if method != "textDocument/diagnostic" {
-            assert_eq!(added(&told, &[options.clone()], method, &options), Addition::Known, "{method}");
+            assert_eq!(
+                added(&told, std::slice::from_ref(&options), method, &options),
+                Addition::Known,
+                "{method}"
+            );
         }
     }
     let commands = json!({"executeCommandProvider": {"commands": ["x"]}});

@@ -380,3 +380,6 @@ fn portion(params: &[u8], key: &str, is_asked: impl Fn(&[u8]) -> bool) -> Portio
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

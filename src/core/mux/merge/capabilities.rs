@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// An ability of servers.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capability {
     /// Where the answer to `initialize` has it, below `capabilities`.
     pub(crate) server: &'static [&'static str],

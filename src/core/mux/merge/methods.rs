@@ -267,3 +267,6 @@ static METHODS: [Method; 52] = numbered([
 
 const RESOLVE: &[&str] = &["resolveProvider"];
 const TOKENS: Plan = Plan::All(Shape::SemanticTokens);
+
+#[cfg(test)]
+mod tests;

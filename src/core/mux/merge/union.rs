@@ -226,3 +226,6 @@ pub(crate) fn commands<'a>(members: impl IntoIterator<Item = (&'a str, &'a [Stri
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,6 @@ pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
 pub(crate) use scan::{Cursor, LooseText};
 pub use scan::{
-    Envelope, Malformed, Span, batch, decode, elements, member, members, path, scan, text, values,
+    Envelope, Malformed, Span, batch, decode, elements, member, members, path, scan, spans, text, values,
 };
 pub use uri::{file_path, file_uri};

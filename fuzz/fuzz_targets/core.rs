@@ -270,6 +270,7 @@ impl World {
             warnings: vec!["odd".to_owned()],
             transcripts: None,
             missing: None,
+            group: None,
         }))));
     }
 

@@ -146,11 +146,16 @@ pub fn member(object: &[u8], key: &str) -> Option<Range<usize>> {
 
 /// The values of several members of an object, like [`member`], in one pass.
 pub fn values<'a, const N: usize>(object: &'a [u8], keys: [&str; N]) -> [Option<&'a [u8]>; N] {
-    let mut found = [None; N];
+    spans(object, keys).map(|it| it.map(|at| &object[at]))
+}
+
+/// Where the values of several members of an object are, likewise.
+pub fn spans<const N: usize>(object: &[u8], keys: [&str; N]) -> [Option<Range<usize>>; N] {
+    let mut found = [const { None }; N];
     let Ok(mut rest) = Object::open(object) else { return found };
     while let Ok(Some(Entry { key, value })) = rest.next() {
         if let Some(n) = keys.iter().position(|it| key.is(object, it)) {
-            found[n] = Some(&object[value]);
+            found[n] = Some(value);
         }
     }
     found

@@ -63,7 +63,7 @@ pub(crate) enum Shape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Merged {
     pub(crate) result: Vec<u8>,
-    /// Places of the parts of which something was left out because it is not what it should be.
+    /// Places of the parts that are not, or not wholly, what they should be. If there were others, that was left out.
     pub(crate) malformed: Vec<usize>,
     /// Places of the parts of which edits were left out because they overlap those of a better rank.
     pub(crate) overlapping: Vec<usize>,
@@ -76,7 +76,7 @@ impl Merged {
 }
 
 /// Puts parts together, in rank order. `late`: a member was not waited for. `legends`: the editor was told a united legend
-/// of semantic tokens.
+/// of semantic tokens, and this is how those of these parts fit into it.
 pub(crate) fn merge(
     shape: Shape,
     method: &str,

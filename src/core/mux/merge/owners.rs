@@ -3,7 +3,7 @@
 //! The editor gives an item back when it wants to know more of it, and the question goes to the member that made it. The
 //! tag is `{"lspool":"<member>.<generation>","data":<what was there>}`; without `data` before, there is none inside.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use super::answers::{completion, shared::List};
 use crate::rpc::{Patch, decode, member, values};
@@ -48,7 +48,12 @@ impl Tag {
 
     /// Writes an item with the tag in it. What is no object is written as it is.
     pub(super) fn put_item(&self, item: &[u8], out: &mut Vec<u8>) {
-        if let Some(data) = member(item, "data") {
+        self.put_item_with(item, member(item, "data"), out);
+    }
+
+    /// The same, if it is known where in the item its `data` is, or that there is none.
+    pub(super) fn put_item_with(&self, item: &[u8], data: Option<Range<usize>>, out: &mut Vec<u8>) {
+        if let Some(data) = data {
             out.extend_from_slice(&item[..data.start]);
             self.put(Some(&item[data.clone()]), out);
             out.extend_from_slice(&item[data.end..]);

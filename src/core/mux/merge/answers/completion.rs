@@ -9,11 +9,13 @@ use serde_json::Value;
 
 use super::{
     Merged, Part, Question, Reading,
-    shared::{Joined, List, are_same, inside, is_null, is_object, leave_out_repeated, some, tag_of, text_of},
+    shared::{
+        Data, Joined, List, are_same, inside, is_null, is_object, leave_out_repeated, some, tag_of, text_of,
+    },
 };
 use crate::{
     core::mux::merge::owners::Tag,
-    rpc::{Patch, elements, member, members, values},
+    rpc::{Patch, elements, member, members, spans, values},
 };
 
 /// Members of a list that are not simply passed on.
@@ -75,7 +77,7 @@ pub(super) fn merge(question: &Question<'_>, late: bool) -> Merged {
     let mut all: Vec<Completions<'_>> = heard.parts.into_iter().map(|(_, it)| it).collect();
     let with_range: Vec<bool> = all.iter().map(|it| it.default("editRange").is_some()).collect();
     let mut lists: Vec<&mut List<'_>> = all.iter_mut().map(|it| &mut it.list).collect();
-    leave_out_repeated(&mut lists, |n, item| key(item, with_range[n]));
+    leave_out_repeated(&mut lists, |n, item, data| key(item, with_range[n], data));
     Merged::of(joined(&all, is_incomplete), malformed)
 }
 
@@ -86,9 +88,12 @@ fn says_incomplete(result: &[u8]) -> bool {
 /// Label, kind and inserted text.
 type Key<'a> = (Cow<'a, [u8]>, &'a [u8], Cow<'a, [u8]>);
 
-fn key(item: &[u8], has_range: bool) -> Option<Key<'_>> {
+fn key<'a>(item: &'a [u8], has_range: bool, data: &mut Data) -> Option<Key<'a>> {
+    let [label, kind, edit, edit_text, text, data_at] =
+        spans(item, ["label", "kind", "textEdit", "textEditText", "insertText", "data"]);
+    *data = Data::Read(data_at);
     let [label, kind, edit, edit_text, text] =
-        values(item, ["label", "kind", "textEdit", "textEditText", "insertText"]);
+        [label, kind, edit, edit_text, text].map(|it| it.map(|at| &item[at]));
     let label = label?;
     let inserted = match some(edit) {
         Some(edit) => values(edit, ["newText"])[0],

@@ -33,7 +33,7 @@ fn read<'a>(part: &'a Part<'a>) -> Reading<Report<'a>> {
 
 /// The lists of several members as one, in rank order. Diagnostics of two members that are equal to the last byte are one.
 pub(super) fn joined(lists: &mut [&mut List<'_>]) -> Vec<u8> {
-    leave_out_repeated(lists, |_, item| Some(item));
+    leave_out_repeated(lists, |_, item, _| Some(item));
     let mut out = Joined::new(b"[", lists.iter().map(|it| it.raw.len()).sum());
     for list in lists {
         list.write(&mut out);

@@ -9,7 +9,10 @@ use super::{
         tag_of, text_of, uri_of,
     },
 };
-use crate::rpc::{elements, values};
+use crate::{
+    core::mux::merge::owners::is_command,
+    rpc::{elements, values},
+};
 
 /// When elements of different members are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,10 +101,18 @@ pub(super) fn merge(question: &Question<'_>, same: Same) -> Merged {
         return settled;
     }
     let mut lists: Vec<&mut List<'_>> = heard.parts.iter_mut().map(|(_, it)| it).collect();
-    leave_out_repeated(&mut lists, |_, element| same.key(element));
+    leave_out_repeated(&mut lists, |_, element, _| same.key(element));
     let mut out = Joined::new(b"[", lists.iter().map(|it| it.raw.len()).sum());
     for (n, list) in &heard.parts {
         match tag_of(question.method, &question.parts[*n]) {
+            Some(tag) if same == Same::Action => {
+                for action in list.kept() {
+                    match is_command(action) {
+                        true => out.push(action),
+                        false => tag.put_item(action, out.element()),
+                    }
+                }
+            }
             Some(tag) => list.write_tagged(&tag, &mut out),
             None => list.write(&mut out),
         }

@@ -34,7 +34,7 @@ pub(super) fn merge(question: &Question<'_>) -> Merged {
         return settled;
     }
     let mut lists: Vec<&mut List<'_>> = heard.parts.iter_mut().map(|(_, it)| it).collect();
-    leave_out_repeated(&mut lists, |_, element| place(element));
+    leave_out_repeated(&mut lists, |_, element, _| place(element));
     let has_links = lists.iter().any(|it| it.kept().any(is_link));
     let has_locations = lists.iter().any(|it| !it.kept().all(is_link));
     let becomes_links = has_links && question.client.takes_links(question.method);

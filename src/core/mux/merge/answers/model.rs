@@ -5,6 +5,7 @@
 mod cases;
 mod expected;
 mod files;
+mod texts;
 
 use serde_json::{Value, json};
 

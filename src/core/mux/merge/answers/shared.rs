@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Part, Reading};
 use crate::{
-    core::mux::merge::owners::{Tag, has_items, is_command},
+    core::mux::merge::owners::{Tag, has_items},
     rpc::{decode, elements, values},
 };
 
@@ -43,6 +43,15 @@ pub(in crate::core::mux::merge) struct List<'a> {
 pub(super) struct Item {
     at: Range<usize>,
     pub(super) is_kept: bool,
+    data: Data,
+}
+
+/// Where in an element its `data` is.
+#[derive(Debug)]
+pub(super) enum Data {
+    /// Nobody has looked.
+    Unread,
+    Read(Option<Range<usize>>),
 }
 
 impl<'a> List<'a> {
@@ -52,7 +61,8 @@ impl<'a> List<'a> {
         if raw.get(open) != Some(&b'[') {
             return None;
         }
-        let items: Vec<Item> = elements(raw).map(|at| Item { at, is_kept: true }).collect();
+        let items: Vec<Item> =
+            elements(raw).map(|at| Item { at, is_kept: true, data: Data::Unread }).collect();
         let end = items.last().map_or(open + 1, |it| it.at.end);
         (raw[end..].trim_ascii() == b"]").then_some(List { raw, items })
     }
@@ -60,7 +70,7 @@ impl<'a> List<'a> {
     /// What is no list, as the only element of one.
     pub(super) fn of_one(raw: &'a [u8]) -> List<'a> {
         let raw = raw.trim_ascii();
-        List { raw, items: vec![Item { at: 0..raw.len(), is_kept: true }] }
+        List { raw, items: vec![Item { at: 0..raw.len(), is_kept: true, data: Data::Unread }] }
     }
 
     /// A list of objects; others are left out.
@@ -123,10 +133,10 @@ impl<'a> List<'a> {
     /// The same, each with this tag.
     pub(super) fn write_tagged(&self, tag: &Tag, out: &mut Joined) {
         out.text.reserve(self.items.len() * tag.len());
-        for item in self.kept() {
-            match is_command(item) {
-                true => out.push(item),
-                false => tag.put_item(item, out.element()),
+        for item in self.items.iter().filter(|it| it.is_kept) {
+            match &item.data {
+                Data::Unread => tag.put_item(self.bytes(item), out.element()),
+                Data::Read(at) => tag.put_item_with(self.bytes(item), at.clone(), out.element()),
             }
         }
     }
@@ -178,10 +188,11 @@ impl Joined {
     }
 }
 
-/// Leaves out each element that is the same as one of a better rank. What has no key is the same as nothing.
+/// Leaves out each element that is the same as one of a better rank. What has no key is the same as nothing. Who makes
+/// the key may also say where the data are.
 pub(super) fn leave_out_repeated<'a, K: Hash + Eq>(
     lists: &mut [&mut List<'a>],
-    key: impl Fn(usize, &'a [u8]) -> Option<K>,
+    key: impl Fn(usize, &'a [u8], &mut Data) -> Option<K>,
 ) {
     let mut seen: HashMap<K, usize, RandomState> = HashMap::default();
     let last = lists.len().saturating_sub(1);
@@ -190,7 +201,8 @@ pub(super) fn leave_out_repeated<'a, K: Hash + Eq>(
     }
     for (n, list) in lists.iter_mut().enumerate() {
         for item in list.items.iter_mut().filter(|it| it.is_kept) {
-            let Some(key) = key(n, &list.raw[item.at.clone()]) else { continue };
+            let element = &list.raw[item.at.clone()];
+            let Some(key) = key(n, element, &mut item.data) else { continue };
             match seen.get(&key) {
                 Some(by) => item.is_kept = *by == n,
                 None if n < last => drop(seen.insert(key, n)),

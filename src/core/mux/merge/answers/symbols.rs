@@ -46,7 +46,7 @@ pub(super) fn merge(question: &Question<'_>) -> Merged {
         return settled;
     }
     let mut lists: Vec<&mut List<'_>> = heard.parts.iter_mut().map(|(_, it)| it).collect();
-    leave_out_repeated(&mut lists, |_, symbol| key(symbol, is_outline));
+    leave_out_repeated(&mut lists, |_, symbol, _| key(symbol, is_outline));
     let symbols = || heard.parts.iter().flat_map(|(_, it)| it.kept());
     let is_mixed = is_outline && symbols().any(is_flat) && !symbols().all(is_flat);
     let uri = symbols().filter(|_| is_mixed).find_map(uri_of_flat);

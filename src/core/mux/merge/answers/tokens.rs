@@ -128,6 +128,11 @@ impl Numbers<'_> {
     }
 
     fn number(&mut self) -> Option<u32> {
+        // Nearly all numbers are small.
+        if let [digit @ b'0'..=b'9', b',', ..] = self.rest {
+            self.rest = &self.rest[1..];
+            return Some(u32::from(digit - b'0'));
+        }
         let mut number: u32 = 0;
         let mut digits = 0;
         for byte in self.rest.iter().take_while(|it| it.is_ascii_digit()) {
@@ -155,7 +160,10 @@ fn encode(tokens: &[Token]) -> Vec<u8> {
             if n + m > 0 {
                 out.push(b',');
             }
-            out.extend_from_slice(buffer.format(number).as_bytes());
+            match u8::try_from(number) {
+                Ok(digit) if digit < 10 => out.push(b'0' + digit),
+                Ok(_) | Err(_) => out.extend_from_slice(buffer.format(number).as_bytes()),
+            }
         }
         (line, start) = (token.line, token.start);
     }

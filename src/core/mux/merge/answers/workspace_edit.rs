@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use super::{
     Merged, Question, Reading,
     edits::{Edit, Taken, read_edits},
-    shared::{Joined, List, are_same, inside, is_object, some, uri_of},
+    shared::{Joined, List, are_same, canonical, inside, is_object, some, uri_of},
 };
 use crate::rpc::{Patch, member, members, text, values};
 
@@ -150,10 +150,19 @@ pub(super) fn merge(question: &Question<'_>) -> Merged {
 #[derive(Default)]
 struct All<'a> {
     is_list: bool,
-    /// Each with the place of the part that it comes from.
-    changes: Vec<(usize, Change<'a>)>,
-    taken: HashMap<Vec<u8>, Taken<'a>, RandomState>,
+    changes: Vec<Change<'a>>,
+    files: HashMap<Vec<u8>, OfFile<'a>, RandomState>,
+    /// What is done to files themselves, and the place of the part that said so first.
+    operations: HashMap<Vec<u8>, usize, RandomState>,
     annotations: Vec<(String, &'a [u8])>,
+}
+
+/// What is done to the text of one file.
+#[derive(Default)]
+struct OfFile<'a> {
+    taken: Taken<'a>,
+    /// The first of its changes: the place of the part that it comes from, and its own.
+    first: Option<(usize, usize)>,
 }
 
 struct Added {
@@ -171,45 +180,44 @@ impl<'a> All<'a> {
                 Change::File(_) if !self.is_list => added.is_incomplete = true,
                 Change::File(raw) => {
                     let raw = with_annotation(raw, &renamed);
-                    let is_there = |(by, it): &(usize, Change<'_>)| match it {
-                        Change::File(other) => *by != n && are_same(other, &raw),
-                        Change::Text(_) => false,
-                    };
-                    if !self.changes.iter().any(is_there) {
-                        self.changes.push((n, Change::File(raw)));
+                    if *self.operations.entry(canonical(&raw)).or_insert(n) == n {
+                        self.changes.push(Change::File(raw));
                     }
                 }
-                Change::Text(mut change) => {
-                    let taken = self.taken.entry(change.file.clone()).or_default();
-                    let had_none = change.edits.is_empty();
-                    let (admitted, overlap) = taken.admit(change.edits);
-                    added.overlaps |= overlap;
-                    change.edits = admitted;
-                    for edit in &mut change.edits {
-                        edit.raw = with_annotation(std::mem::take(&mut edit.raw), &renamed);
-                    }
-                    if had_none || !change.edits.is_empty() {
-                        self.add_text(n, change);
-                    }
-                }
+                Change::Text(change) => added.overlaps |= self.add_text(n, change, &renamed),
             }
         }
-        self.taken.values_mut().for_each(Taken::settle);
+        self.files.values_mut().for_each(|it| it.taken.settle());
         added
     }
 
-    fn add_text(&mut self, n: usize, change: FileEdits<'a>) {
-        let is_list = self.is_list;
-        let same = self.changes.iter_mut().find_map(|(by, it)| match it {
-            // In a list, a member's second edit of a file is of the text after its first.
-            Change::Text(it) if it.file == change.file && (!is_list || *by != n) => Some(it),
-            Change::Text(_) | Change::File(_) => None,
-        });
-        let Some(same) = same else { return self.changes.push((n, Change::Text(change))) };
-        if change.has_version() && !same.has_version() {
-            same.document = change.document;
+    /// Whether some of it overlaps what a better rank does.
+    fn add_text(&mut self, n: usize, mut change: FileEdits<'a>, renamed: &[(String, String)]) -> bool {
+        let of_file = self.files.entry(change.file.clone()).or_default();
+        let had_none = change.edits.is_empty();
+        let (admitted, overlaps) = of_file.taken.admit(change.edits);
+        change.edits = admitted;
+        for edit in &mut change.edits {
+            edit.raw = with_annotation(std::mem::take(&mut edit.raw), renamed);
         }
-        same.edits.extend(change.edits);
+        if change.edits.is_empty() && !had_none {
+            return overlaps;
+        }
+        // In a list, a member's second edit of a file is of the text after its first.
+        let same = of_file.first.filter(|(by, _)| !self.is_list || *by != n).map(|(_, at)| at);
+        match same.and_then(|at| self.changes.get_mut(at)) {
+            Some(Change::Text(same)) => {
+                if change.has_version() && !same.has_version() {
+                    same.document = change.document;
+                }
+                same.edits.extend(change.edits);
+            }
+            Some(Change::File(_)) | None => {
+                of_file.first.get_or_insert((n, self.changes.len()));
+                self.changes.push(Change::Text(change));
+            }
+        }
+        overlaps
     }
 
     /// Takes over the annotations of a member. Of those that are called as another's, the new names.
@@ -237,7 +245,7 @@ impl<'a> All<'a> {
     fn write(&self, raws: &[&[u8]]) -> Vec<u8> {
         let mut out = Joined::new(b"{", raws.iter().map(|it| it.len()).sum());
         let mut inner = Joined::new(if self.is_list { b"[" } else { b"{" }, 0);
-        for (_, change) in &self.changes {
+        for change in &self.changes {
             match change {
                 Change::File(raw) => inner.push(raw),
                 Change::Text(it) if self.is_list => inner.push(&it.write()),

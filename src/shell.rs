@@ -23,6 +23,7 @@ pub mod process;
 mod read_throttle;
 mod reader;
 pub mod record;
+mod servers;
 mod settings;
 pub mod signals;
 pub mod stdio;

@@ -8,6 +8,7 @@
 //!     └─────────────────────┴── any error ──────────────────────────────────────────────────┘
 //! ```
 
+mod members;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -74,7 +75,7 @@ async fn try_all<W: World>(
     // In the home folder, everything that the user installed would be in the workspace.
     let is_home = env.home.as_ref().is_some_and(|home| home.starts_with(&env.cwd));
     let folders: Vec<_> = (!is_home).then(|| env.cwd.clone()).into_iter().collect();
-    let Targets { servers, warnings, group: _ } = match named.is_empty() {
+    let Targets { servers, warnings, group } = match named.is_empty() {
         true => targets(&user, &folders, env)?,
         false => named_targets(named, &user, &folders, env)?,
     };
@@ -96,7 +97,7 @@ async fn try_all<W: World>(
     let driver = Driver::new(core, world, Arc::new(()), Settings::default());
     let status = driver.run(Box::new(tokio::io::empty()), Box::new(tokio::io::sink()), signals).await;
     let file = user.file.ok_or_else(|| user_file(env));
-    Ok(Report { file, warnings, rows: rows.take(), interrupted: (status != 0).then_some(status) })
+    Ok(Report { file, warnings, rows: rows.take(), group, interrupted: (status != 0).then_some(status) })
 }
 
 /// All trials, as a core that the shell drives.
@@ -222,12 +223,13 @@ impl Trials {
             let message = error["message"].as_str().unwrap_or("without a message").to_owned();
             return self.fail(format!("it answered `initialize` with an error: {message}"), out);
         };
+        let answer = result.to_vec();
         let result: Value = serde_json::from_slice(result).unwrap_or_default();
         let Some(trial) = &mut self.current else { return };
         let word = |key: &str| result["serverInfo"][key].as_str().map(ToOwned::to_owned);
         let version = [word("name"), word("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
         self.rows.borrow_mut()[trial.row].state =
-            State::Well { version, after: now - trial.began, account: None };
+            State::Well { version, after: now - trial.began, answer, account: None };
         let to = Peer::Backend(trial.process);
         out.push(Effect::Send(to, Frame::notification("initialized", Some(b"{}"))));
         if trial.kind != Some(ServerKind::Copilot) {

@@ -11,9 +11,8 @@ use std::{
     io::{self, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    rc::Rc,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -35,6 +34,7 @@ use super::{
     process::{Process, Surroundings, Waiting, World},
     read_throttle::ReadThrottle,
     reader::{self, Backpressure, End},
+    servers::Servers,
     settings::Settings,
     stdio::{Input, Output},
     teams::Store,
@@ -136,8 +136,7 @@ pub struct Driver<C, W> {
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
     teams: Store,
-    /// The name of the server, once it is known.
-    name: Rc<str>,
+    servers: Servers,
     /// Events of the driver itself, which come before others.
     own: VecDeque<Event>,
     events: Events,
@@ -159,8 +158,6 @@ pub struct Driver<C, W> {
     /// When the loop last continued.
     now: Instant,
     exit: Option<i32>,
-    /// How long a process may take to end after `exit`.
-    exit_grace: Duration,
     clock: Clock,
     /// Delays reading the editor while too much waits for servers.
     throttle: ReadThrottle,
@@ -198,7 +195,7 @@ impl<C: Core, W: World> Driver<C, W> {
             adopted: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
             files: private::Files::default(),
-            name: "server".into(),
+            servers: Servers::unknown(settings.exit_grace),
             own: VecDeque::new(),
             events,
             incoming,
@@ -212,7 +209,6 @@ impl<C: Core, W: World> Driver<C, W> {
             n_steps: 0,
             now: clock.now(),
             exit: None,
-            exit_grace: settings.exit_grace,
             settings,
             clock,
             throttle: ReadThrottle::default(),
@@ -360,8 +356,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 }
             }
             Event::Prepared(Ok(prepared)) => {
-                self.exit_grace = prepared.server.shutdown_grace;
-                self.name = prepared.name.as_str().into();
+                self.servers = Servers::of(prepared);
                 self.offer_transcripts(prepared);
             }
             _ => {}
@@ -498,7 +493,7 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             Effect::Terminate(id) => {
                 if let Some(process) = self.processes.get(&id) {
-                    process.end_gently(self.exit_grace);
+                    process.end_gently(self.servers.exit_grace());
                 }
             }
             Effect::WriteTranscript { process, conversation, content, kept } => {
@@ -695,12 +690,12 @@ impl<C: Core, W: World> Driver<C, W> {
         self.forget_logs();
         let starting = self.world.spawn(launch.clone());
         let around = Surroundings {
+            name: self.servers.name(&launch),
             launch,
             outbox: Outbox::throttling(self.settings.limits, &self.throttle),
             end_times: self.settings.end_times.clone(),
             events: self.events.clone(),
             paused: self.editor.over_high_water(),
-            name: self.name.clone(),
             stderr: self.logs.entry(id.backend).or_default().clone(),
         };
         self.processes.insert(id, Process::start(id, starting, around));
@@ -721,7 +716,7 @@ impl<C: Core, W: World> Driver<C, W> {
     /// Writes the editor's remaining messages and ends all processes, at the same time. The core gets no further
     /// events.
     async fn finish(&mut self, mut code: i32, signals: &mut mpsc::Receiver<i32>) -> i32 {
-        let grace = self.exit_grace;
+        let grace = self.servers.exit_grace();
         let patience = self.processes.values().map(|it| it.patience(grace)).max().unwrap_or_default();
         for process in self.processes.values() {
             process.end_gently(grace);

@@ -14,6 +14,7 @@ mod emacs;
 mod faults;
 mod generic;
 mod golden;
+mod groups;
 mod guard;
 mod large;
 mod lifetime;

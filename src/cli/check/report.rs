@@ -4,15 +4,16 @@ use std::{path::PathBuf, time::Duration};
 
 use serde_json::Value;
 
+use super::members::{Able, clashes};
 use crate::{
     cli::{
         columns::wrap,
         screen::{Screen, Tone},
         table::{Cell, table},
     },
-    core::SIGN_IN,
+    core::{SIGN_IN, mux::merge::abilities::Limit},
     rpc::Frame,
-    shell::discover::{Missing, Skipped, Target},
+    shell::discover::{GroupPlan, Missing, Skipped, Target},
     util::text::plain,
 };
 
@@ -23,6 +24,8 @@ pub(super) struct Report {
     pub(super) file: Result<PathBuf, Option<PathBuf>>,
     pub(super) warnings: Vec<String>,
     pub(super) rows: Vec<Row>,
+    /// The group that the servers are.
+    pub(super) group: Option<GroupPlan>,
     /// Exit status of an interrupted check.
     pub(super) interrupted: Option<i32>,
 }
@@ -34,6 +37,8 @@ pub(super) struct Row {
     /// The command, and where lspool found it.
     command: Option<(PathBuf, Vec<String>, &'static str)>,
     skipped: Vec<Skipped>,
+    /// What a group uses it for.
+    limit: Limit,
     pub(super) state: State,
 }
 
@@ -44,6 +49,8 @@ pub(super) enum State {
     Well {
         version: String,
         after: Duration,
+        /// The result of `initialize`.
+        answer: Vec<u8>,
         /// The problem with the account of a Copilot server, if any.
         account: Option<Account>,
     },
@@ -61,12 +68,13 @@ pub(super) struct Account {
 impl Row {
     pub(super) fn found(name: String, target: &Target) -> Row {
         let command = (target.launch.program.clone(), target.launch.args.clone(), target.place);
-        Row { name, command: Some(command), skipped: target.skipped.clone(), state: State::Untried }
+        let limit = Limit::new(target.server.only.as_deref(), &target.server.except);
+        Row { name, command: Some(command), skipped: target.skipped.clone(), limit, state: State::Untried }
     }
 
     pub(super) fn missing(name: String, missing: Missing) -> Row {
         let Missing { message, skipped } = missing;
-        Row { name, command: None, skipped, state: State::Missing(message) }
+        Row { name, command: None, skipped, limit: Limit::default(), state: State::Missing(message) }
     }
 
     /// Notes an error, if it is the first: later errors are consequences.
@@ -106,7 +114,7 @@ impl Row {
     fn cells(&self) -> [Cell; 4] {
         let (state, tone, after, version) = match &self.state {
             State::Untried => ("not tried", Tone::Faint, None, None),
-            State::Well { version, after, account } => {
+            State::Well { version, after, account, answer: _ } => {
                 let (state, tone) =
                     account.as_ref().map_or(("ok", Tone::Good), |it| (it.state, Tone::Passing));
                 (state, tone, Some(*after), Some(version.as_str()))
@@ -121,6 +129,14 @@ impl Row {
             Cell::plain(after.map_or_else(none, |it| format!("{:.2} s", it.as_secs_f64()))),
             Cell::plain(version.filter(|it| !it.is_empty()).map_or_else(none, plain)),
         ]
+    }
+
+    /// What it can do as a member of a group, if it works.
+    fn able(&self) -> Option<Able> {
+        match &self.state {
+            State::Well { answer, .. } => Some(Able::new(&self.name, answer, self.limit.clone())),
+            State::Untried | State::Missing(_) | State::Failed(_) => None,
+        }
     }
 
     fn notes(&self, is_verbose: bool) -> Vec<String> {
@@ -167,13 +183,26 @@ impl Report {
         let head = ["SERVER", "STATE", "START-UP", "VERSION"];
         let table = table(head, self.rows.iter().map(Row::cells), &[3, 0], screen);
         lines.extend(table.lines().map(ToOwned::to_owned));
-        for row in &self.rows {
+        let mut section = |name: &str, notes: &[String]| {
             lines.push(String::new());
-            lines.push(screen.paint(&row.name, Tone::Strong));
-            for note in row.notes(is_verbose) {
-                let note = plain(&note);
+            lines.push(screen.paint(name, Tone::Strong));
+            for note in notes {
+                let note = plain(note);
                 lines.extend(note.lines().flat_map(|it| wrap(&format!("  {it}"), columns, "    ")));
             }
+        };
+        for row in &self.rows {
+            let mut notes = row.notes(is_verbose);
+            if self.group.is_some() {
+                notes.extend(row.able().iter().flat_map(Able::told));
+            }
+            section(&row.name, &notes);
+        }
+        if let Some(group) = &self.group {
+            let members: Vec<Able> = self.rows.iter().filter_map(Row::able).collect();
+            let clashes = clashes(&members, &group.order);
+            let none = || vec!["no feature has several members".to_owned()];
+            section(&format!("group {}", group.name), &if clashes.is_empty() { none() } else { clashes });
         }
         lines.iter().fold(String::new(), |text, line| text + line + "\n")
     }

@@ -104,7 +104,13 @@ impl Script {
 
     fn report(&self) -> Report {
         let rows = self.rows.take();
-        Report { file: Ok("/home/config.toml".into()), warnings: Vec::new(), rows, interrupted: None }
+        Report {
+            file: Ok("/home/config.toml".into()),
+            warnings: Vec::new(),
+            rows,
+            group: None,
+            interrupted: None,
+        }
     }
 }
 
@@ -115,7 +121,8 @@ fn check_hints_at_missing_args_when_server_exits_early() {
     target.skipped.clear();
     let mut row = Row::found("a".to_owned(), &target);
     row.ended("exit code 1");
-    let report = Report { file: Ok("c".into()), warnings: Vec::new(), rows: vec![row], interrupted: None };
+    let rows = vec![row];
+    let report = Report { file: Ok("c".into()), warnings: Vec::new(), rows, group: None, interrupted: None };
     let expected = "  hint: if your editor starts it with arguments such as --stdio, set them in `args`";
     assert_eq!(report.text(false, Screen::default()).lines().last(), Some(expected));
 }
@@ -356,7 +363,7 @@ fn check_fails_when_server_is_missing() {
     let missing = Missing { message: "\"x\" was not found".to_owned(), skipped: Vec::new() };
     let rows = vec![Row::missing("x".to_owned(), missing)];
     let file = Err(Some("/home/config.toml".into()));
-    let report = Report { file, warnings: vec!["shadowed".to_owned()], rows, interrupted: None };
+    let report = Report { file, warnings: vec!["shadowed".to_owned()], rows, group: None, interrupted: None };
     assert_eq!(report.status(), 1);
     expect![[r#"
         configuration: defaults (no file /home/config.toml)
@@ -378,6 +385,7 @@ fn check_report_fits_the_terminal() {
     well.state = State::Well {
         version: "GitHub Copilot Language Server 1.539.0".to_owned(),
         after: Duration::from_millis(840),
+        answer: b"{}".to_vec(),
         account: None,
     };
     let message =
@@ -385,7 +393,7 @@ fn check_report_fits_the_terminal() {
     let missing = Missing { message: message.to_owned(), skipped: Vec::new() };
     let rows = vec![well, Row::missing("gopls".to_owned(), missing)];
     let file = Ok("/home/me/.config/lspool/a/rather/long/path/to/config.toml".into());
-    let report = Report { file, warnings: vec!["shadowed".to_owned()], rows, interrupted: None };
+    let report = Report { file, warnings: vec!["shadowed".to_owned()], rows, group: None, interrupted: None };
     for room in [60, 80, 120] {
         let plain = report.text(true, Screen { size: Some((room, 24)), is_colored: false });
         let longest = plain.lines().map(columns::width).max().unwrap();

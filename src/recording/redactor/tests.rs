@@ -136,7 +136,10 @@ fn redactor_hides_settings_only_at_their_own_place() {
 
 #[test]
 fn redactor_hides_secrets_in_sections_of_any_name() {
-    let server = |value: &str| json!({"env": {"A": value}, "policy": {"restart": "on-failure"}});
+    let server = |value: &str| {
+        let settings = json!({"lint": {"apiKey": value, "select": ["ALL"]}});
+        json!({"env": {"A": value}, "policy": {"restart": "on-failure"}, "settings": settings})
+    };
     let agent = |value: &str| json!({"tools": ["read_file"], "other": {"servers": {"env": {"A": value}}}});
     for name in ["env", "headers", "my-token", "servers", "agents"] {
         let config = |value: &str| {
@@ -145,7 +148,10 @@ fn redactor_hides_secrets_in_sections_of_any_name() {
                 "folders": [{"servers": {name: server(value)}}],
                 "agents": {name: agent(value)},
                 "models": {name: "gpt-4.1"},
-            }})
+                "groups": {name: {"servers": [{"server": name}], "order": {"hover": [name]}}},
+            }, "group": {"name": name, "others": [
+                {"name": name, "server": server(value), "launch": {"args": ["--token", value], "env": {"A": value}}},
+            ]}})
         };
         let told = Redactor::new(false, []).own(&config("two words").to_string()).unwrap();
         let told: Value = serde_json::from_slice(&told).unwrap();

@@ -147,7 +147,7 @@ impl fmt::Display for Entry {
 }
 
 /// The transcript at some moment, to look only at later messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(usize);
 
 /// See [`TestEditor::witness`].
@@ -426,7 +426,12 @@ impl TestEditor {
 
     /// The parameters of all notifications of a method so far.
     pub fn notifications(&self, method: &str) -> Vec<Value> {
-        self.shared.state().notifications(Moment(0), method).cloned().collect()
+        self.notifications_after(Moment(0), method)
+    }
+
+    /// The parameters of those that came after a moment.
+    pub fn notifications_after(&self, after: Moment, method: &str) -> Vec<Value> {
+        self.shared.state().notifications(after, method).cloned().collect()
     }
 
     /// Now.

@@ -26,6 +26,11 @@ pub fn pyright() -> PathBuf {
     installed("node_modules/.bin/pyright-langserver")
 }
 
+/// Basedpyright.
+pub fn basedpyright() -> PathBuf {
+    installed("node_modules/.bin/basedpyright-langserver")
+}
+
 /// The server of TypeScript.
 pub fn typescript() -> PathBuf {
     installed("node_modules/.bin/typescript-language-server")

@@ -233,7 +233,7 @@ impl Proxy {
             None => self.unused_transcripts = transcripts,
         }
         let commands =
-            offered_commands(&self.mux.server(server).name, self.copilot.is_some(), self.mux.identity());
+            offered_commands(self.mux.title(), self.copilot.is_some(), self.mux.identity());
         self.mux.server_mut(server).commands = commands;
         start_waiting(&mut self.copilot, &mut self.mux);
         self.mux.look_at_memory();

@@ -130,7 +130,7 @@ impl Admin {
 pub(crate) fn command(mux: &Mux, params: &[u8]) -> Option<(&'static str, Vec<u8>)> {
     let command = text(params, &["command"])?;
     let name = command.strip_prefix(PREFIX)?;
-    let scope = mux.servers().first().map(|it| command_scope(&it.name)).unwrap_or_default();
+    let scope = command_scope(mux.title());
     let name = name.strip_prefix(&scope).unwrap_or(name);
     let name = name.strip_prefix(&instance_scope(mux.identity())).unwrap_or(name);
     let (_, method) = COMMANDS.iter().find(|(it, _)| *it == name)?;

@@ -102,7 +102,7 @@ impl Admin {
         &mut self,
         mux: &mut Mux,
         copilot: &mut Option<Copilot>,
-        prepared: Prepared,
+        mut prepared: Prepared,
     ) -> Vec<&'static str> {
         self.warn_of(mux, &prepared.warnings);
         let Some(server) = mux.servers().first() else { return Vec::new() };
@@ -121,21 +121,23 @@ impl Admin {
         if server.config.tools != prepared.config.tools {
             changed.push("tools");
         }
-        let relaunch = server.launch != prepared.launch;
-        if server.settings != prepared.server {
+        let others = prepared.group.take().map(|it| it.others).unwrap_or_default();
+        let relaunch = server.launch != prepared.launch || mux.has_new_launch(&others);
+        if server.settings != prepared.server || mux.has_new_settings(&others) {
             changed.push("settings");
         }
         if relaunch {
             changed.push("processes");
         }
         let kind = prepared.server.kind;
+        mux.adopt_members(&prepared.config, others);
         mux.adopt_settings(id, prepared);
         match (kind, &copilot) {
             (Some(ServerKind::Copilot), None) => *copilot = Some(Copilot::new(mux, id)),
             (Some(ServerKind::Generic), Some(_)) => *copilot = None,
             (_, _) => {}
         }
-        let commands = offered_commands(&mux.server(id).name, copilot.is_some(), mux.identity());
+        let commands = offered_commands(mux.title(), copilot.is_some(), mux.identity());
         mux.server_mut(id).commands = commands;
         if relaunch {
             mux.renew_later(RELOAD_GRACE);
@@ -161,6 +163,9 @@ fn is_adoptable(mux: &Mux, current: ServerKind, prepared: &Prepared) -> Result<(
     let hint = "applies when the editor starts lspool again";
     let is_other = |it: ServerKind| it != current;
     match (&prepared.missing, prepared.server.kind) {
+        _ if !mux.has_members(prepared) => {
+            Err(format!("the servers of the group changed; this {hint}"))
+        }
         _ if prepared.name != server.name => {
             Err(format!("the server changed from {} to {}; this {hint}", server.name, prepared.name))
         }

@@ -99,6 +99,9 @@ impl Admin {
             "backends": backends,
             "sets": copilot.map(|it| it.sets(mux)).unwrap_or_default(),
         });
+        if let Some(name) = mux.group_name() {
+            status["group"] = json!(name);
+        }
         moment.apply(&mut status);
         status
     }

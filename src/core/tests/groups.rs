@@ -455,3 +455,152 @@ fn group_of_three_asks_only_members_that_are_well() {
     answer(&mut it, C, &c, &Value::Null);
     assert_eq!(it.take(EDITOR)[0]["result"]["contents"], "a");
 }
+
+#[test]
+fn command_that_two_members_offer_is_told_apart_by_its_server() {
+    let mut it = group(&["a", "b"]);
+    initialize(&mut it, &json!({}));
+    let offers = json!({"executeCommandProvider": {"commands": ["run"]}});
+    ready(&mut it, A, &offers);
+    ready(&mut it, B, &offers);
+    let answers = it.take(EDITOR);
+    let commands = &answers[0]["result"]["capabilities"]["executeCommandProvider"]["commands"];
+    assert!(commands.as_array().unwrap().contains(&json!("run@b")), "{commands}");
+    ask(&mut it, 1, "workspace/executeCommand", &json!({"command": "run@b", "arguments": [1]}));
+    let asked = only(&mut it, B);
+    assert_eq!(asked["params"], json!({"command": "run", "arguments": [1]}));
+    ask(&mut it, 2, "workspace/executeCommand", &json!({"command": "run"}));
+    assert_eq!(only(&mut it, A)["params"]["command"], "run");
+}
+
+#[test]
+fn code_actions_are_asked_with_each_members_own_diagnostics() {
+    let mut it = pair(&json!({"codeActionProvider": true, "textDocumentSync": 2}));
+    let of = |message: &str| json!({"range": {"start": {"line": 0, "character": 0}}, "message": message});
+    for (by, message) in [(A, "a"), (B, "b")] {
+        let params = json!({"uri": "file:///u", "diagnostics": [of(message)]});
+        it.server(by, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+    }
+    it.take(EDITOR);
+    let context = json!({"diagnostics": [of("a"), of("b"), of("of nobody")]});
+    ask(&mut it, 1, "textDocument/codeAction", &json!({"textDocument": {"uri": "file:///u"}, "context": context}));
+    for (process, own) in [(A, "a"), (B, "b")] {
+        let asked = only(&mut it, process);
+        assert_eq!(asked["params"]["context"]["diagnostics"], json!([of(own), of("of nobody")]));
+        let action = json!({"title": own, "kind": "quickfix"});
+        answer(&mut it, process, &asked, &json!([action]));
+    }
+    let answers = it.take(EDITOR);
+    let titles: Vec<&Value> = answers[0]["result"].as_array().unwrap().iter().map(|it| &it["title"]).collect();
+    assert_eq!(titles, ["a", "b"]);
+}
+
+#[test]
+fn member_is_used_only_for_the_features_that_it_may_be_used_for() {
+    let mut it = group(&["a", "b"]);
+    let limited = &mut it.group.as_mut().unwrap().others[0].server;
+    limited.except = vec!["hover".to_owned(), "diagnostics".to_owned()];
+    initialize(&mut it, &json!({}));
+    ready(&mut it, A, &documents());
+    ready(&mut it, B, &documents());
+    it.editor(json!({"method": "initialized", "params": {}}));
+    it.take(EDITOR);
+    for process in [A, B] {
+        it.take(backend(process));
+    }
+    ask(&mut it, 1, "textDocument/hover", &at("u"));
+    assert!(it.told(B).is_empty());
+    assert_eq!(it.told(A), ["textDocument/hover"]);
+    let params = json!({"uri": "file:///u", "diagnostics": [{"message": "m"}]});
+    it.server(B, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+    assert!(it.take(EDITOR).is_empty());
+}
+
+#[test]
+fn order_says_who_formats() {
+    let mut it = group(&["a", "b"]);
+    it.group.as_mut().unwrap().order.insert("format".to_owned(), vec!["b".to_owned()]);
+    initialize(&mut it, &json!({}));
+    for process in [A, B] {
+        ready(&mut it, process, &json!({"documentFormattingProvider": true}));
+    }
+    ask(&mut it, 1, "textDocument/formatting", &at("u"));
+    assert_eq!(only(&mut it, B)["method"], "textDocument/formatting");
+}
+
+#[test]
+fn settings_of_a_member_are_laid_over_those_of_the_editor() {
+    let mut it = group(&["a", "b"]);
+    let settings = json!({"lint": {"select": ["ALL"]}});
+    it.group.as_mut().unwrap().others[0].server.settings = settings.as_object().unwrap().clone();
+    initialize(&mut it, &json!({"workspace": {"configuration": true}}));
+    ready(&mut it, A, &documents());
+    ready(&mut it, B, &documents());
+    it.take(EDITOR);
+    it.server(B, json!({"id": 1, "method": "workspace/configuration", "params": {"items": [{"section": "lint"}]}}));
+    let asked = it.take(EDITOR).pop().unwrap();
+    it.editor(json!({"id": asked["id"], "result": [{"select": ["E"], "line": 80}]}));
+    assert_eq!(only(&mut it, B)["result"], json!([{"select": ["ALL"], "line": 80}]));
+    let push = json!({"method": "workspace/didChangeConfiguration", "params": {"settings": {"lint": {"line": 9}}}});
+    it.editor(push.clone());
+    assert_eq!(only(&mut it, A)["params"], push["params"]);
+    assert_eq!(only(&mut it, B)["params"]["settings"], json!({"lint": {"line": 9, "select": ["ALL"]}}));
+}
+
+#[test]
+fn document_reaches_only_members_of_its_language() {
+    let mut it = group(&["a", "b"]);
+    it.server.languages = vec!["python".to_owned()];
+    it.group.as_mut().unwrap().others[0].server.languages = vec!["rust".to_owned()];
+    initialize(&mut it, &json!({}));
+    ready(&mut it, A, &documents());
+    ready(&mut it, B, &documents());
+    it.editor(json!({"method": "initialized", "params": {}}));
+    for process in [A, B] {
+        it.take(backend(process));
+    }
+    for (uri, language) in [("p", "python"), ("r", "rust")] {
+        let open = json!({"textDocument": {"uri": uri, "languageId": language, "version": 1, "text": ""}});
+        it.editor(json!({"method": "textDocument/didOpen", "params": open}));
+    }
+    ask(&mut it, 1, "textDocument/hover", &at("r"));
+    it.editor(json!({"method": "textDocument/didClose", "params": {"textDocument": {"uri": "p"}}}));
+    assert_eq!(it.told(A), ["textDocument/didOpen", "textDocument/didClose"]);
+    assert_eq!(it.told(B), ["textDocument/didOpen", "textDocument/hover"]);
+}
+
+#[test]
+fn copilot_serves_conversations_in_a_group() {
+    let mut it = group(&["a", "copilot"]);
+    it.group.as_mut().unwrap().others[0].server.kind = Some(ServerKind::Copilot);
+    initialize(&mut it, &json!({}));
+    ready(&mut it, A, &documents());
+    ready(&mut it, B, &documents());
+    it.editor(json!({"method": "initialized", "params": {}}));
+    assert_eq!(it.told(A), ["initialized"]);
+    assert_eq!(it.told(B)[0], "initialized");
+    it.take(EDITOR);
+    let open = json!({"textDocument": {"uri": "u", "languageId": "x", "version": 1, "text": ""}});
+    it.editor(json!({"method": "textDocument/didOpen", "params": open}));
+    assert_eq!((it.told(A), it.told(B)), (vec!["textDocument/didOpen".to_owned()], vec!["textDocument/didOpen".to_owned()]));
+    it.create(1, &json!({}));
+    assert!(it.told(A).is_empty());
+    let told = it.take(backend(B));
+    let create = told.iter().find(|it| name(it) == "conversation/create").unwrap().clone();
+    answer(&mut it, B, &create, &json!({"conversationId": "c", "turnId": "t"}));
+    let answers = it.take(EDITOR);
+    assert_eq!(answers.iter().find(|it| it["id"] == 1).unwrap()["result"]["conversationId"], "c");
+    // The other member dies and comes back; the conversation does not notice.
+    it.exited(A, Exit::Signal(9));
+    ready(&mut it, process(0, 2), &documents());
+    assert_eq!(it.told(process(0, 2)), ["initialized", "textDocument/didOpen"]);
+    // Copilot dies and comes back with its session.
+    it.exited(B, Exit::Signal(9));
+    let again = process(1, 2);
+    let told = it.take(backend(again));
+    it.server(again, json!({"id": told[0]["id"], "result": {"capabilities": documents()}}));
+    let told = it.told(again);
+    assert_eq!(told[..2], ["initialized", "textDocument/didOpen"], "{told:?}");
+    ask(&mut it, 7, "textDocument/hover", &at("u"));
+    assert_eq!(it.told(process(0, 2)), ["textDocument/hover"]);
+}

@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 use tracing::{debug, info, warn};
 
 use crate::{
+    config::Config,
     core::{
         event::{self, BackendId, ClientId, Peer, ProcessId, ServerId},
         ids::RequestId,
@@ -93,6 +95,9 @@ enum Start {
     Failed,
 }
 
+/// An answer to `initialize` of a server that can do nothing.
+const NOTHING: &[u8] = br#"{"capabilities":{}}"#;
+
 impl Group {
     fn new(name: String, start_wait: Duration, order: BTreeMap<String, Vec<String>>) -> Group {
         Group {
@@ -112,16 +117,17 @@ impl Group {
         }
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     pub(super) fn add(&mut self, server: ServerId, name: String) {
         self.members.push(Member { server, name, abilities: None, result: Bytes::new() });
     }
 
     pub(super) fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// What a member can do, if it has answered `initialize`.
+    pub(super) fn abilities(&self, server: ServerId) -> Option<&Abilities> {
+        self.members.iter().find(|it| it.server == server)?.abilities.as_ref()
     }
 
     pub(super) fn member_mut(&mut self, server: ServerId) -> Option<&mut Member> {
@@ -157,6 +163,13 @@ impl Group {
             Some(best) => vec![best.server],
             None => self.members.iter().map(|it| it.server).collect(),
         }
+    }
+
+    /// The member of this name, if it offers this command.
+    pub(super) fn offers(&self, command: &str, member: &str) -> Option<ServerId> {
+        let found = self.members.iter().find(|it| it.name == member)?;
+        let commands = found.abilities.as_ref()?.commands();
+        commands.iter().any(|it| it == command).then_some(found.server)
     }
 
     /// Characters that commit a completion of this member, if the editor was not told them as the group's.
@@ -205,9 +218,15 @@ impl Group {
 }
 
 impl Mux {
-    /// The group, if there is more than one server.
-    pub(crate) fn group(&self) -> Option<&Group> {
-        self.group.as_deref()
+    /// The name of the group, if there is more than one server.
+    pub(crate) fn group_name(&self) -> Option<&str> {
+        self.group.as_deref().map(|it| it.name.as_str())
+    }
+
+    /// What people call that which stands behind the editor: the group, or the only server.
+    pub(crate) fn title(&self) -> &str {
+        let only = || self.servers.first().map_or("", |it| &it.name);
+        self.group_name().unwrap_or_else(only)
     }
 
     /// Whether several servers share the editor.
@@ -226,6 +245,38 @@ impl Mux {
     pub(in crate::core::mux) fn join_group(&mut self, server: ServerId, name: &str) {
         if let Some(group) = &mut self.group {
             group.add(server, name.to_owned());
+        }
+    }
+
+    /// Whether what the shell has prepared has the members that there are.
+    pub(crate) fn has_members(&self, prepared: &event::Prepared) -> bool {
+        let others = prepared.group.iter().flat_map(|it| &it.others).map(|it| &it.name);
+        self.servers.iter().skip(1).map(|it| &it.name).eq(others)
+    }
+
+    fn with_others<'a>(
+        &'a self,
+        others: &'a [event::Member],
+    ) -> impl Iterator<Item = (&'a Server, &'a event::Member)> {
+        self.servers.iter().skip(1).zip(others)
+    }
+
+    /// Whether one of the members after the first is started in another way than before.
+    pub(crate) fn has_new_launch(&self, others: &[event::Member]) -> bool {
+        self.with_others(others).any(|(server, it)| *server.launch != it.launch)
+    }
+
+    /// Whether the configuration says something else of one of them.
+    pub(crate) fn has_new_settings(&self, others: &[event::Member]) -> bool {
+        self.with_others(others).any(|(server, it)| server.settings != it.server)
+    }
+
+    /// The configuration of the members after the first has been read again.
+    pub(crate) fn adopt_members(&mut self, config: &Arc<Config>, others: Vec<event::Member>) {
+        for (server, it) in self.servers.iter_mut().skip(1).zip(others) {
+            let event::Member { name: _, server: settings, launch, missing } = it;
+            (server.settings, server.launch, server.missing) = (settings, Arc::new(launch), missing);
+            (server.config, server.is_gone) = (Arc::clone(config), false);
         }
     }
 
@@ -277,10 +328,23 @@ impl Mux {
         let Some(member) = group.member_mut(server) else { return };
         let is_new = member.abilities.is_none();
         let mut abilities = Abilities::of_result(result);
-        abilities.limit(limit);
+        let encoding = abilities.encoding().to_owned();
+        let (result, abilities) = if encoding == "utf-16" {
+            abilities.limit(limit);
+            (&result[..], abilities)
+        } else {
+            // Its positions would be wrong wherever a line is not ASCII.
+            (NOTHING, Abilities::of_result(NOTHING))
+        };
         member.abilities = Some(abilities);
         member.result = Bytes::copy_from_slice(result);
         let name = member.name.clone();
+        if encoding != "utf-16" {
+            let message = format!(
+                "lspool does not use {name}: it counts characters in {encoding}, although lspool asked for utf-16"
+            );
+            self.show(Severity::Warning, &message);
+        }
         if is_late && is_new {
             self.admit(&name, &union::late(&offered, &editor, &name, result));
         }

@@ -77,12 +77,16 @@ impl Mux {
             if let Some(keep) = keep {
                 server.session.keep(keep, frame, server.dialect);
             }
-            let abilities = self.group.as_deref_mut().and_then(|it| it.member_mut(id)?.abilities.as_ref());
+            let Some(group) = self.group.as_deref() else { return };
+            let abilities = group.abilities(id);
             if abilities.is_some_and(|it| !it.wants_notification(method, params, None)) {
                 continue;
             }
             let takes_whole = method == "textDocument/didChange"
                 && abilities.is_some_and(|it| it.sync().change == SyncKind::Full);
+            let own = group.with_own_files(id, frame);
+            let frame = own.as_ref().unwrap_or(frame);
+            let server = self.servers.get_mut(id);
             let whole = if takes_whole { server.session.documents.as_whole(params) } else { None };
             match whole {
                 Some(params) => self.notify_primary(primary, keep, &frame.with_params(&params)),

@@ -3,7 +3,11 @@
 //! **A question is answered once, and while it is open one of its parts is.** A part is a request like any other: ids,
 //! cancellation, crashes and health work as for those.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use tracing::{debug, warn};
 
@@ -25,7 +29,7 @@ use crate::{
         },
         purpose::Purpose,
     },
-    rpc::{ErrorCode, Frame, Patch, RawId, member, path},
+    rpc::{ErrorCode, Frame, Patch, RawId, elements, member, path, text},
 };
 
 /// The number of a question.
@@ -48,6 +52,13 @@ enum Asking {
     All(answers::Shape),
     /// One after another, until one does it.
     InTurn,
+}
+
+impl PartId {
+    /// The member that is asked.
+    fn server(self, questions: &Questions) -> Option<ServerId> {
+        questions.open.get(&self.question)?.parts.get(self.slot).map(|(server, _)| *server)
+    }
 }
 
 #[derive(Debug)]
@@ -153,6 +164,16 @@ impl Questions {
 impl Question {
     fn method(&self) -> &str {
         self.frame.method().unwrap_or_default()
+    }
+
+    /// How long the others are waited for once a member has said something. What is done before a file is saved is
+    /// waited for.
+    fn budget(&self) -> Option<Duration> {
+        let params = self.frame.params().unwrap_or(b"{}");
+        let only = path(params, &["context", "only"]).map_or(&b"[]"[..], |it| &params[it]);
+        let is_source = |it: Range<usize>| text(&only[it], &[]).is_some_and(|it| it.starts_with("source"));
+        let is_on_save = self.method() == "textDocument/codeAction" && elements(only).any(is_source);
+        self.row.filter(|_| !is_on_save)?.budget
     }
 
     /// What has come of it. `is_over`: nobody is waited for any more.
@@ -290,6 +311,9 @@ impl Mux {
         if row.is_some_and(|it| it.plan == Plan::Maker) && self.ask_maker(&owner, row, frame) {
             return;
         }
+        if name == COMMAND && self.ask_qualified(&owner, frame) {
+            return;
+        }
         let targets = self.targets(row, frame);
         let tags = self.makes_tagged(row, name);
         let asking = match (row.map(|it| it.plan), &targets[..]) {
@@ -304,6 +328,17 @@ impl Mux {
         };
         let parts = targets.into_iter().map(|it| (it, Slot::Waiting)).collect();
         self.ask(Question { client, id, row, frame: frame.clone(), asking, tags, parts, until: None });
+    }
+
+    /// `NAME@SERVER` is the command of that server which a better one has under the same name. Whether it is one.
+    fn ask_qualified(&mut self, owner: &Owner, frame: &Frame) -> bool {
+        let params = frame.params().unwrap_or(b"{}");
+        let Some(command) = text(params, &["command"]) else { return false };
+        let Some((name, member)) = command.rsplit_once('@') else { return false };
+        let Some(server) = self.group.as_deref().and_then(|it| it.offers(name, member)) else { return false };
+        let params = Patch::of(params).set("command", RawId::text(name).as_bytes()).finish();
+        self.ask_one(server, owner.clone(), &frame.with_params(&params));
+        true
     }
 
     fn ask_one(&mut self, server: ServerId, owner: Owner, frame: &Frame) {
@@ -412,6 +447,7 @@ impl Mux {
         };
         let server = *server;
         let frame = group.with_own_diagnostics(server, frame);
+        let frame = group.with_own_files(server, &frame).unwrap_or(frame);
         let primary = self.servers.get(server).primary;
         self.send_to_backend(primary, Owner::Part(part), Purpose::Plain, &frame);
     }
@@ -428,11 +464,12 @@ impl Mux {
             self.note_pulled(process, pending, answer);
         }
         let Some(group) = self.group.as_deref_mut() else { return };
+        let allowed = group.allowed_actions(part.server(&group.questions), pending, answer);
         let Some(slot) = group.questions.slot_mut(part) else { return };
         *slot = match answer.result() {
             Some(result) => {
                 let is_empty = answers::is_empty(pending.frame.method().unwrap_or_default(), result);
-                Slot::Answered { answer: answer.clone(), maker, is_empty }
+                Slot::Answered { answer: allowed.unwrap_or_else(|| answer.clone()), maker, is_empty }
             }
             None => Slot::Failed(answer.clone()),
         };
@@ -475,7 +512,7 @@ impl Mux {
         let Some(question) = group.questions.open.get_mut(&id) else { return };
         let says = |(_, slot): &(ServerId, Slot)| matches!(slot, Slot::Answered { is_empty: false, .. });
         if question.until.is_none() && question.parts.iter().any(says) {
-            question.until = question.row.and_then(|it| it.budget).map(|it| now + it);
+            question.until = question.budget().map(|it| now + it);
         }
         let is_over = question.until.is_some_and(|at| at <= now);
         let outcome = match group.questions.open.get(&id) {

@@ -21,7 +21,7 @@ fn hovers_are_joined_with_a_rule() {
         ]),
         json!({"contents": markup("markdown", "a\n\n---\n\nb"), "range": range(1, 2, 3), "x": 1})
     );
-    assert_eq!(hovers.value(&[hover(&a), hover(&a)]), hover(&a));
+    assert_eq!(hovers.value(&[hover(&a), hover(&markup("markdown", "a\n"))]), hover(&a));
     assert_eq!(hovers.value(&[hover(&json!([""])), hover(&b)]), hover(&b));
     let plain = [hover(&markup("plaintext", "a")), hover(&markup("plaintext", "b"))];
     assert_eq!(hovers.value(&plain), hover(&markup("plaintext", "a\n\n---\n\nb")));

@@ -18,7 +18,7 @@ mod identity;
 mod ids;
 mod messages;
 mod mux;
-mod processes;
+mod process_events;
 mod purpose;
 
 use std::{path::PathBuf, time::Instant};

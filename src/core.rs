@@ -17,8 +17,8 @@ pub mod event;
 mod identity;
 mod ids;
 mod messages;
-pub(crate) mod mux;
-mod processes;
+mod mux;
+mod process_events;
 mod purpose;
 
 /// What fuzz targets reach of the inside.

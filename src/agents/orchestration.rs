@@ -345,7 +345,7 @@ impl Orchestration {
         let text = match answer {
             Ok(text) => text,
             Err(why) => {
-                self.fail(now, format!("there is no plan: {why}"), out);
+                self.fail(now, format!("planning failed: {why}"), out);
                 return self.finish(now, End::Failed, out);
             }
         };

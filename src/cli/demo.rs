@@ -154,7 +154,7 @@ impl Show {
 
     fn check(&mut self, holds: bool, what: &str) -> anyhow::Result<()> {
         self.n_failed += usize::from(!holds);
-        let (word, tone) = if holds { ("ok", Tone::Good) } else { ("not so", Tone::Bad) };
+        let (word, tone) = if holds { ("ok", Tone::Good) } else { ("failed", Tone::Bad) };
         self.told(word, tone, what)
     }
 

@@ -122,8 +122,16 @@ fn chapter<T>(section: &Section<T>) -> String {
 
 /// Wraps text at 110 columns, with an indent for all lines but the first.
 fn wrapped(text: &str, indent: &str) -> String {
-    let mut lines = vec![String::new()];
+    // A code span stays on one line.
+    let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
+        match words.last_mut().filter(|it| it.matches('`').count() % 2 == 1) {
+            Some(span) => *span += &format!(" {word}"),
+            None => words.push(word.to_owned()),
+        }
+    }
+    let mut lines = vec![String::new()];
+    for word in &words {
         if let Some(line) = lines.last_mut() {
             if line.is_empty() {
                 line.push_str(word);

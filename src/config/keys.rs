@@ -468,7 +468,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             absent: "`\"resilient\"`",
             doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: it does \
                   not. `best-effort`: it does not, and `initialize` succeeds even if the server cannot \
-                  start. The next six keys override single settings.",
+                  start. The next five keys and `backoff` override single settings.",
         },
         Key {
             name: "restart",

@@ -429,7 +429,7 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    /// Turns a stalled control client into one that has left, and drops the events of one that has left.
+    /// Treats a stalled control client as a client that has left. Drops the events of clients that have left.
     fn of_client(&mut self, event: Event) -> Option<Event> {
         let event = match event {
             Event::Stalled(peer @ Peer::Client(client)) if client != ClientId::EDITOR => {

@@ -56,7 +56,7 @@ impl Mark {
     }
 }
 
-/// lspool's side of the guard. Knows what the guard must know, and writes it.
+/// The side of the guard in lspool. Writes every process and file that the guard must end or remove.
 ///
 /// Starts the guard when there is time, and again after its death.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Guard {
         &self.mark
     }
 
-    /// lspool's own executable.
+    /// The executable of lspool.
     pub fn program(&self) -> &Path {
         &self.program
     }

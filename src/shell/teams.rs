@@ -41,7 +41,7 @@ pub(super) struct Store {
     /// The folder for the user's state.
     state: Option<PathBuf>,
     teams: Arc<Mutex<Teams>>,
-    /// A queue of its own, so that a large team delays neither transcripts nor mode files.
+    /// A separate queue, so that a large team delays neither transcripts nor mode files.
     files: Files,
 }
 

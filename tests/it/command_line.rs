@@ -124,7 +124,7 @@ fn check_explains_missing_commands() {
     let output = run(&sandbox, &["check", "--", "no-such-server --stdio"]);
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stdout);
-    let hint = "\"no-such-server --stdio\" was not found on PATH: set its arguments in `args`";
+    let hint = "\"no-such-server --stdio\" is not on PATH: set its arguments in `args`";
     assert!(told.contains(hint), "{told}");
 }
 

@@ -392,7 +392,7 @@ fn invalid_orchestration_is_refused_real() {
     assert_eq!(code, -32803);
     assert!(
         message.starts_with(
-            "there is no plan: unknown model \"gpt-nobody\": neither a model of the server nor a tier of [models] in the configuration; the server offers "
+            "planning failed: unknown model \"gpt-nobody\": neither a model of the server nor a tier of [models] in the configuration; the server offers "
         ),
         "{message}"
     );

@@ -137,7 +137,7 @@ fn partitions_work_with_bundled_recording() {
     assert!(session.shutdown().success());
 }
 
-/// A session with lspool's own recording gives the recorded messages.
+/// A served recording that lspool made gives the recorded messages.
 #[test]
 fn session_recorded_by_lspool_can_be_served_again() {
     let sandbox = Sandbox::new();
@@ -244,7 +244,7 @@ fn strict_reports_deviations() {
     assert_eq!(
         told,
         format!(
-            "lspool: the client was not like the one in {}:\n  line 41: textDocument/didClose did not come\n",
+            "lspool: the client differed from the one in {}:\n  line 41: textDocument/didClose did not come\n",
             file.display()
         )
     );

@@ -136,7 +136,7 @@ fn real_session_is_recorded_without_secrets_and_replays() {
     let (code, said) = status(&replay(&[], &cut));
     assert!(code == Some(2) && said.contains("line 2: unknown variant `inn`"), "{said}");
     let (code, said) = status(&replay(&[], Path::new(env!("CARGO_BIN_EXE_lspool"))));
-    assert!(code == Some(2) && said.contains("line 1: this is no recording of lspool"), "{said}");
+    assert!(code == Some(2) && said.contains("line 1: not a recording of lspool"), "{said}");
 }
 
 #[test]

@@ -359,7 +359,7 @@ pub(super) mod tests {
             }
         }
 
-        /// A plan is read as it was written, and a plan with an edge backwards is an error.
+        /// Reading restores a written plan, and a plan with a cycle is an error.
         #[test]
         fn plan_parser_reads_written_plans_and_refuses_cycles(
             plan in plan(),

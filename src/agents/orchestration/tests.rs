@@ -283,7 +283,7 @@ fn orchestration_retries_bad_plan_once_then_uses_first_worker() {
     let none = World::new(order(workers(), 2), &[], BTreeMap::new()).run();
     expect![[r"
         0 plan 1 []
-        0 error: there is no plan: it has crashed
+        0 error: planning failed: it has crashed
         0 failed: 0 0 0 0
     "]]
     .assert_eq(&none.events());

@@ -108,7 +108,7 @@ impl Listing {
             text.push('\n');
             text += &table(head, self.workers.iter().map(row), &[3, 2], screen);
         }
-        let problems = self.problems.iter().map(|it| (format!("not read: {it}"), Tone::Bad));
+        let problems = self.problems.iter().map(|it| (format!("ignored: {it}"), Tone::Bad));
         let shadowed = self.shadowed.iter().map(|it| (it.to_string(), Tone::Passing));
         let warnings = self.warnings.iter().map(|it| (it.clone(), Tone::Passing));
         let told: Vec<_> = problems.chain(shadowed).chain(warnings).collect();

@@ -246,11 +246,11 @@ fn control_refuses_unknown_parameters() {
     let message = |it: &mut Stage, method: &str, params: &Value| asked(it, method, params)["error"].take();
     let wrong = message(&mut it, "lspool/restart", &json!({"nam": "x"}));
     assert_eq!(wrong["code"], -32602);
-    assert_eq!(wrong["message"], "lspool/restart has no parameter \"nam\"; did you mean \"name\"?");
+    assert_eq!(wrong["message"], "unknown parameter \"nam\" of lspool/restart; did you mean \"name\"?");
     let wrong = message(&mut it, "lspool/reload", &json!({"force": true}));
-    assert_eq!(wrong["message"], "lspool/reload has no parameter \"force\"; there are none");
+    assert_eq!(wrong["message"], "unknown parameter \"force\" of lspool/reload; it has no parameters");
     let wrong = message(&mut it, "lspool/move", &json!({"direction": 1}));
-    assert_eq!(wrong["message"], "lspool/move has no parameter \"direction\"; there are name, to");
+    assert_eq!(wrong["message"], "unknown parameter \"direction\" of lspool/move; expected one of name, to");
     assert_eq!(it.terminated, []);
     assert!(asked(&mut it, "lspool/stop", &json!({"workDoneToken": 1}))["result"].is_object());
 }

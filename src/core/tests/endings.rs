@@ -159,7 +159,7 @@ fn failed_server_unregisters_its_capabilities() {
     assert_eq!(
         told,
         ["window/showMessage", "client/unregisterCapability", "window/showMessageRequest"],
-        "it crashes repeatedly, and then has failed"
+        "it crashes repeatedly, and then fails for good"
     );
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     let why = &it.take(EDITOR)[0]["error"]["message"];
@@ -179,7 +179,7 @@ fn error_says_why_server_ended_and_whether_it_restarts() {
         let error = it.take(EDITOR)[0]["error"].take();
         let (message, is_last) = (error["message"].as_str().unwrap(), generation == 6);
         assert!(message.contains("was ended (it says nonsense)"), "{message}");
-        assert_eq!(message.contains("it is being restarted"), !is_last, "{message}");
+        assert_eq!(message.contains("lspool restarts it"), !is_last, "{message}");
         assert_eq!(error["data"]["lspool"]["retry"], json!(!is_last));
         it.pass(std::time::Duration::from_secs(10));
         for asked in it.take(Peer::Backend(process(0, generation + 1))) {

@@ -566,7 +566,7 @@ fn move_waits_for_end_of_turn() {
     let unknown = control(&mut it, json!("nosuch"), "mode");
     assert_eq!(
         unknown["error"]["message"],
-        "no conversation, and no tool set of one, is called \"nosuch\"; there are conversations with a; b"
+        "unknown conversation or tool set \"nosuch\"; expected one of a; b"
     );
 }
 

@@ -158,7 +158,7 @@ fn start_may_take_long_while_server_speaks() {
     it.pass(seconds(1));
     assert_eq!((state(&it), it.terminated.as_slice()), ("failed", &[SERVER][..]));
     let error = it.take(EDITOR).pop().unwrap()["error"].take();
-    assert!(error["message"].as_str().unwrap().contains("has said nothing for 35 s"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("was silent for 35 s"), "{error}");
 }
 
 #[test]
@@ -249,8 +249,8 @@ fn error_omits_stderr_when_somebody_killed_server() {
     for (exit, told) in [
         (Exit::Signal(9), "it exited (signal 9)"),
         (Exit::Signal(15), "it exited (signal 15)"),
-        (Exit::Signal(6), "it exited (signal 6); its last words: no keychain"),
-        (Exit::Code(1), "it exited (exit code 1); its last words: no keychain"),
+        (Exit::Signal(6), "it exited (signal 6); end of stderr: no keychain"),
+        (Exit::Code(1), "it exited (exit code 1); end of stderr: no keychain"),
     ] {
         let mut it = generic();
         it.event(Event::Exited { process: SERVER, exit, stderr: "no keychain".to_owned() });
@@ -290,7 +290,7 @@ fn hanging_start_fails_after_timeout() {
         let told = it.take(EDITOR);
         assert_eq!(told[0]["error"]["data"]["lspool"]["cause"], "init timeout");
         assert!(
-            told[0]["error"]["message"].as_str().unwrap().contains("has not started within 35 s"),
+            told[0]["error"]["message"].as_str().unwrap().contains("did not start within 35 s"),
             "{told:?}"
         );
         assert_eq!((state(&it), it.terminated.as_slice()), ("failed", &[SERVER][..]));
@@ -323,7 +323,7 @@ fn hanging_restart_counts_as_crash() {
         SpawnFailure { permanent: false, message: "called off".to_owned() },
     ));
     let why = it.core.mux.backends()[crate::core::tests::stage::PRIMARY].last_error.clone().unwrap();
-    assert!(why.contains("has not started within 35 s"), "{why}");
+    assert!(why.contains("did not start within 35 s"), "{why}");
     it.pass(seconds(2));
     let next = process(0, 3);
     it.event(Event::Spawned { process: next, pid: 6 });
@@ -406,7 +406,7 @@ fn terminating_process_is_not_judged_again() {
     it.exited(SERVER, Exit::Signal(9));
     let told = it.take(EDITOR);
     let answer = told.iter().find(|it| it["id"] == 5).unwrap();
-    assert!(answer["error"]["message"].as_str().unwrap().contains("has said nothing for 3 s"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("was silent for 3 s"), "{answer}");
 }
 
 #[test]

@@ -185,13 +185,13 @@ mod tests {
         let other = root.path().join("other");
         fs::DirBuilder::new().mode(0o700).create(&other).unwrap();
         symlink(&other, &folder).unwrap();
-        assert!(make(&all).unwrap_err().ends_with("is no folder"));
+        assert!(make(&all).unwrap_err().ends_with("is not a folder"));
         fs::remove_file(&folder).unwrap();
         symlink("/nowhere", &folder).unwrap();
-        assert!(make(&all).unwrap_err().ends_with("is no folder"));
+        assert!(make(&all).unwrap_err().ends_with("is not a folder"));
         fs::remove_file(&folder).unwrap();
         fs::write(&folder, "").unwrap();
-        assert!(make(&all).unwrap_err().ends_with("is no folder"));
+        assert!(make(&all).unwrap_err().ends_with("is not a folder"));
         assert!(make(&[]).is_err());
         if geteuid().is_root() {
             std::os::unix::fs::chown(&other, Some(12345), None).unwrap();

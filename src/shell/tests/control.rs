@@ -109,7 +109,7 @@ async fn control_clients_get_own_answers_and_fresh_numbers() {
     lines.sort();
     let closed: Vec<_> = (1..=6).map(|n| format!("closed client {n} None")).collect();
     assert_eq!(lines[..6], closed);
-    assert!(lines[6].starts_with("closed client 7 Some(\"a message of 9999999 bytes"), "{lines:?}");
+    assert!(lines[6].starts_with("closed client 7 Some(\"a message has 9999999 bytes"), "{lines:?}");
     assert_eq!(lines[7..], ["closed editor None", "closed the world", "malformed client 7 None"]);
 }
 
@@ -202,7 +202,7 @@ async fn control_client_over_hard_cap_is_dropped() {
     let (code, ()) = stage.play(Script(core), editor, deaf).await;
     assert_eq!(code, 0);
     let told: Vec<_> = log.lines().into_iter().filter(|it| it.contains("client 1")).collect();
-    assert_eq!(told, ["closed client 1 Some(\"too much waits for it\")"]);
+    assert_eq!(told, ["closed client 1 Some(\"its queue exceeded the limit\")"]);
 }
 
 #[tokio::test(start_paused = true)]

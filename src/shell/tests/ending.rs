@@ -112,7 +112,7 @@ async fn huge_length_is_reported_at_once_and_server_can_exit() {
     };
     let (_, took) = stage.play(core, editor, server).await;
     let lines = stage.log.lines();
-    assert!(lines[1].starts_with("closed server 0 Some(\"a message of 99999999999 bytes"), "{lines:?}");
+    assert!(lines[1].starts_with("closed server 0 Some(\"a message has 99999999999 bytes"), "{lines:?}");
     assert_eq!(lines[2..], ["exited: exit code 0, \"\"", "closed the world"]);
     assert_eq!(took, Duration::ZERO);
 }

@@ -30,7 +30,7 @@ impl Stage {
         assert!(matches!(told, Event::FilesChanged), "{told:?}");
     }
 
-    /// A change of another file that is told shows that nothing else was.
+    /// Changes another file. Its report shows that no other change was reported before.
     async fn hears_only_of(&mut self, file: &Path) {
         fs::write(file, format!("{:?}", self.root)).unwrap();
         self.hears().await;
@@ -109,7 +109,7 @@ fn watch_follows_how_editors_save_files() {
             // The same again, from the backup: nothing new.
             fs::rename(&file, it.at("a~")).unwrap();
             fs::copy(it.at("a~"), &file).unwrap();
-            // A mere touch, files that are nobody's, and reading.
+            // Touching a file, changing an unregistered file, and reading.
             fs::File::open(&file).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
             write(&it.at("swap"), "x");
             fs::read(&file).unwrap();

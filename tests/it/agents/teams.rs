@@ -131,7 +131,7 @@ fn team_members_exchange_messages_across_lspool_restart_real() {
         let script = json!({"conversationId": "other", "lspool": {"lead": true}});
         let outcome = other.finish(&other.create("[lead] go", script));
         let said: Vec<&Value> = outcome.progress.tool_calls.iter().map(|it| &it["error"]).collect();
-        assert!(format!("{said:?}").contains("another lspool has it"), "{:?}", outcome.progress.tool_calls);
+        assert!(format!("{said:?}").contains("another lspool owns it"), "{:?}", outcome.progress.tool_calls);
         assert!(other.shutdown().success());
         session.forgive_unanswered();
         session.kill(Signal::KILL);

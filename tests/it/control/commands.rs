@@ -50,13 +50,13 @@ fn commands_ignore_folder_open_to_others() {
     let output = run(&sandbox, &["status"]);
     assert_eq!(output.status.code(), Some(3));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("has mode 755, which should be 700; lspool ignores the sockets there"), "{told}");
+    assert!(told.contains("has mode 755; expected 700; lspool ignores the sockets there"), "{told}");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     fs::rename(&folder, sandbox.runtime().join("elsewhere")).unwrap();
     symlink(sandbox.runtime().join("elsewhere"), &folder).unwrap();
     let output = run(&sandbox, &["restart", "x"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is no folder"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is not a folder"));
     assert_eq!(fake.asked(), Vec::<Value>::new());
 }
 
@@ -100,11 +100,12 @@ fn backend_names_match_by_prefix_and_errors_list_them() {
         says(&sandbox, &["restart", name], 0, &format!("{}: ready\n", COPILOT[meant]), "");
         assert_eq!(restarted(&first), Some(json!(["lspool/restart", {"name": COPILOT[meant]}])));
     }
-    let ambiguous = format!("lspool: \"list\" is ambiguous; it may be\n  {}\n  {}\n", COPILOT[1], COPILOT[2]);
+    let ambiguous =
+        format!("lspool: \"list\" is ambiguous; expected one of\n  {}\n  {}\n", COPILOT[1], COPILOT[2]);
     says(&sandbox, &["restart", "list"], 2, "", &ambiguous);
     let unknown = |name| {
         let [a, b, c] = COPILOT;
-        format!("lspool: no server is called {name:?}; expected one of\n  {a}\n  {b}\n  {c}\n  pyright\n")
+        format!("lspool: unknown server {name:?}; expected one of\n  {a}\n  {b}\n  {c}\n  pyright\n")
     };
     says(&sandbox, &["stop", "ruff"], 2, "", &unknown("ruff"));
     says(&sandbox, &["logs", ""], 2, "", &unknown(""));

@@ -89,7 +89,7 @@ fn restart_waits_for_next_process_and_stop_does_not() {
         server
     });
     check_alive(&editor, &server);
-    let known = format!("lspool: no server is called \"ruff\"; expected one of\n  {NAME}\n");
+    let known = format!("lspool: unknown server \"ruff\"; expected one of\n  {NAME}\n");
     says(&sandbox, &["restart", "ruff"], 2, "", &known);
     end(&editor, &server);
 }

@@ -82,13 +82,13 @@ fn lspool_works_without_socket_when_folder_is_not_private() {
             fs::create_dir(folder).unwrap();
             fs::set_permissions(folder, fs::Permissions::from_mode(0o720)).unwrap();
         }),
-        ("is no folder", |folder| {
+        ("is not a folder", |folder| {
             let elsewhere = folder.with_file_name("elsewhere");
             fs::DirBuilder::new().mode(0o700).create(&elsewhere).unwrap();
             symlink(elsewhere, folder).unwrap();
         }),
-        ("is no folder", |folder| symlink("/nonexistent/x", folder).unwrap()),
-        ("is no folder", |folder| fs::write(folder, "").unwrap()),
+        ("is not a folder", |folder| symlink("/nonexistent/x", folder).unwrap()),
+        ("is not a folder", |folder| fs::write(folder, "").unwrap()),
     ];
     for (what, make) in wrong {
         let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
@@ -97,7 +97,11 @@ fn lspool_works_without_socket_when_folder_is_not_private() {
         let editor = TestEditor::spawn(lspool(&sandbox, &host));
         let server = handshake(&editor, &host);
         check_alive(&editor, &server);
-        let told = || log(&sandbox).lines().any(|it| it.contains("no control socket") && it.contains(what));
+        let told = || {
+            log(&sandbox)
+                .lines()
+                .any(|it| it.contains("could not make a control socket") && it.contains(what))
+        };
         wait_until(what, told);
         assert_eq!(sockets(&folder), Vec::<PathBuf>::new());
         assert!(fs::symlink_metadata("/nonexistent").is_err());
@@ -139,7 +143,7 @@ fn socket_falls_back_to_temporary_folder() {
     command.env("TMPDIR", "/proc/nonexistent").env("XDG_RUNTIME_DIR", "/proc/nonexistent");
     let editor = TestEditor::spawn(command);
     let server = handshake(&editor, &host);
-    wait_until("a word", || log(&sandbox).contains("no control socket"));
+    wait_until("a word", || log(&sandbox).contains("could not make a control socket"));
     end(&editor, &server);
 }
 

@@ -137,7 +137,7 @@ fn hanging_start_fails_after_startup_timeout() {
     held.wait_awaited();
     let error = pair.editor.wait(&initialize).unwrap_err();
     assert_eq!(error.data["lspool"]["cause"], "init timeout");
-    assert!(error.message.contains("has not started within 0.5 s"), "{error}");
+    assert!(error.message.contains("did not start within 0.5 s"), "{error}");
     assert_eq!(pair.editor.call("shutdown", Value::Null), Ok(Value::Null));
     pair.editor.notify_bare("exit");
     assert_eq!(pair.editor.wait_exit().code(), Some(0));

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// The owners and what puts them together, from below.
-const LAYERS: [&str; 7] = ["mux", "copilot", "agents", "backends", "admin", "messages", "processes"];
+const LAYERS: [&str; 7] = ["mux", "copilot", "agents", "backends", "admin", "messages", "process_events"];
 
 /// The values that the owners hand to one another.
 const VALUES: [&str; 4] = ["event", "identity", "ids", "purpose"];
@@ -127,7 +127,7 @@ fn every_module_of_core_has_its_layer() {
 #[test]
 fn only_the_top_of_core_names_proxy() {
     let all = core().named();
-    let top = ["crate", "crate::core", "crate::core::messages", "crate::core::processes"];
+    let top = ["crate", "crate::core", "crate::core::messages", "crate::core::process_events"];
     let users = users(&all, "crate::core", &in_core(&["Proxy"]));
     let lower: Vec<_> =
         users.iter().filter(|it| !top.iter().any(|top| it.starts_with(&format!("{top} ")))).collect();

@@ -196,7 +196,7 @@ impl Copilot {
             return self.flush(mux, id);
         }
         let name = mux.name_of(id).to_owned();
-        let message = format!("lspool stopped {name} because it cannot restrict its tools: {why}");
+        let message = format!("{name} was stopped because lspool cannot restrict its tools: {why}");
         let failure = Failure { cause: Cause::Unrestricted, partition: Some(name), message, retry: false };
         self.fail_backend(mux, id, &failure);
     }

@@ -317,7 +317,7 @@ fn team_tools_report_stored_team_errors() {
         state("u", "{\"version\":2}"),
         state("v", "{\"ver"),
     ]);
-    let busy = "another lspool has it (process 7)";
+    let busy = "another lspool owns it (process 7)";
     assert_eq!(
         it.told("create_team", &two()),
         format!("a team t already exists, but lspool cannot load it: {busy}")

@@ -7,6 +7,7 @@
 //! **A workspace file is not trusted**: it adds agents and routes and makes limits smaller, nothing else.
 
 mod docs;
+mod engine;
 mod keys;
 mod problem;
 mod read;
@@ -23,6 +24,7 @@ use std::{
 };
 
 pub use docs::{markdown, schema};
+pub use engine::runs_elsewhere;
 pub use problem::{Problem, Problems, Shadowed, ShadowedKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 use self::report::{Report, Row, State};
 use super::{args::Args, columns::shorten, print, screen::Screen, world};
 use crate::{
-    config::ServerKind,
+    config::{ServerKind, runs_elsewhere},
     core::event::{BackendId, Effect, Effects, Event, Generation, Peer, ProcessId},
     rpc::{ErrorCode, Frame, Kind, RawId},
     shell::{
@@ -137,6 +137,7 @@ struct Trial {
     row: usize,
     process: ProcessId,
     kind: Option<ServerKind>,
+    runs_elsewhere: bool,
     /// How long it may take to start, and to answer `initialize`.
     patience: Duration,
     began: Instant,
@@ -175,7 +176,8 @@ impl Trials {
         let process = ProcessId { backend, generation: Generation(1) };
         let (kind, patience) = (target.server.kind, target.server.startup_timeout);
         let step = Step::Starting { until: now + patience };
-        self.current = Some(Trial { row, process, kind, patience, began: now, step });
+        let runs_elsewhere = runs_elsewhere(&target.launch.program);
+        self.current = Some(Trial { row, process, kind, runs_elsewhere, patience, began: now, step });
         out.push(Effect::Spawn(process, Arc::new(target.launch)));
     }
 
@@ -304,7 +306,11 @@ impl Core for Trials {
             Event::Spawned { process, pid: _ } if is_current(process) => {
                 let Some(trial) = &mut self.current else { return };
                 trial.step = Step::Initializing { until: now + trial.patience };
-                let params = initialize(trial.kind).to_string();
+                let mut params = initialize(trial.kind);
+                if trial.runs_elsewhere {
+                    params["processId"] = Value::Null;
+                }
+                let params = params.to_string();
                 let request = Frame::request(id(INITIALIZE), "initialize", Some(params.as_bytes()));
                 out.push(Effect::Send(Peer::Backend(process), request));
             }

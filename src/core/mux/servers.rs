@@ -2,10 +2,10 @@
 //!
 //! One is all that can be configured so far. **A server is never removed**, so an id always leads to one.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use crate::{
-    config::{Config, ServerConfig},
+    config::{Config, ServerConfig, runs_elsewhere},
     core::{
         event::{BackendId, Launch, ServerId},
         mux::{
@@ -14,6 +14,7 @@ use crate::{
             session::Session,
         },
     },
+    rpc::{Patch, member},
 };
 
 /// One server: how it is started, and what each of its processes is told.
@@ -46,6 +47,14 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// The parameters of `initialize` as its processes get them: those that run elsewhere do not find lspool's process.
+    pub(crate) fn watching<'a>(&self, params: &'a [u8]) -> Cow<'a, [u8]> {
+        match runs_elsewhere(&self.launch.program) && member(params, "processId").is_some() {
+            true => Cow::Owned(Patch::of(params).set("processId", b"null").finish()),
+            false => Cow::Borrowed(params),
+        }
     }
 
     /// What is remembered of a method that concerns every process; `None` for any other.

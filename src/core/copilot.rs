@@ -22,6 +22,7 @@ mod spares;
 mod status;
 pub(crate) mod tools;
 pub(crate) mod turns;
+pub(crate) mod versions;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -30,6 +31,7 @@ use self::{
     modes::Modes,
     partition::Partitions,
     progress::Shapes,
+    restore::proof::Proofs,
     session::CopilotSession,
     spares::Spares,
     tools::{catalog::Catalog, tool_set::ToolSet},
@@ -54,6 +56,7 @@ pub(crate) struct Copilot {
     conversations: Conversations,
     catalog: Catalog,
     modes: Modes,
+    proofs: Proofs,
     shapes: Shapes,
     /// How many ids were invented for conversations, and for turns.
     n_conversations: u64,
@@ -80,6 +83,7 @@ impl Copilot {
             conversations: Conversations::default(),
             catalog: Catalog::default(),
             modes: Modes::default(),
+            proofs: Proofs::default(),
             shapes: Shapes::default(),
             n_conversations: 0,
             n_turns: 0,

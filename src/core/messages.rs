@@ -231,7 +231,9 @@ impl Proxy {
         let Proxy { mux, copilot, agents, .. } = self;
         let pending = match copilot {
             Some(copilot) => {
-                if copilot.ask_as_text(mux, process, sent, &pending, answer) {
+                if copilot.ask_unrestored(mux, process, sent, &pending, answer)
+                    || copilot.ask_forgotten(mux, process, sent, &pending, answer)
+                {
                     return;
                 }
                 let left = agents.suspend_for_results(copilot, mux, sent, pending, answer);

@@ -40,7 +40,7 @@ impl Proxy {
             self.learn_kind(process, result);
         }
         if let Some(copilot) = &mut self.copilot {
-            copilot.on_ready(process.backend);
+            copilot.on_ready(process.backend, result);
         }
         if ready.handshake == Handshake::Own {
             match &mut self.copilot {

@@ -88,6 +88,8 @@ pub(crate) enum CopilotPurpose {
     Narrow,
     /// The primary was asked something for the sake of a mode.
     Mode(Ask),
+    /// A process was asked whether it restores conversations from transcripts.
+    Prove,
     /// A sign-in that one process has done and the others must follow.
     SignIn,
     /// A tool call or confirmation of this conversation, asked of the editor.

@@ -35,7 +35,7 @@ use crate::{
         },
         purpose::{CopilotPurpose, Purpose, SentId, ToolQuestion},
     },
-    rpc::{Frame, Kind, RawId, member},
+    rpc::{Frame, Kind, RawId, member, text},
     util::redact::redact,
 };
 
@@ -346,6 +346,7 @@ impl Copilot {
                 }
             }
             CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, ask, Some(answer)),
+            CopilotPurpose::Prove => self.on_proof_answered(mux, process, Some(answer)),
             // It has been told to end, and is told nothing more.
             CopilotPurpose::Project | CopilotPurpose::Narrow
                 if !mux.backend(process.backend).is_some_and(Backend::goes_on) => {}
@@ -374,6 +375,7 @@ impl Copilot {
             // Without these a process cannot be used.
             CopilotPurpose::Project | CopilotPurpose::Narrow => mux.terminate(process, None),
             CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, *ask, None),
+            CopilotPurpose::Prove => self.on_proof_answered(mux, process, None),
             CopilotPurpose::SignIn | CopilotPurpose::ToolCall { .. } => {}
         }
     }
@@ -420,9 +422,9 @@ impl Copilot {
         }
     }
 
-    /// A process is ready.
-    pub(crate) fn on_ready(&mut self, id: BackendId) {
-        self.touch_partition(id);
+    /// A process is ready: it has answered `initialize` with this.
+    pub(crate) fn on_ready(&mut self, id: BackendId, result: &[u8]) {
+        self.touch_partition(id, text(result, &["serverInfo", "version"]));
     }
 
     /// A process is gone: decides about the turns that it was asked. What it had not begun, or what shall go on, waits

@@ -27,6 +27,8 @@ pub(crate) struct Partition {
     pub(crate) projecting: usize,
     pub(crate) mcp: McpServers,
     pub(crate) restores: Restores,
+    /// `serverInfo.version` of its process.
+    pub(crate) version: Option<String>,
     /// How often in a row the process offered tools outside its set.
     pub(crate) corrections: u8,
     /// The names of the tools that its process has last said to offer.
@@ -43,6 +45,7 @@ impl Partition {
             projecting: 0,
             mcp: McpServers::default(),
             restores: Restores::default(),
+            version: None,
             corrections: 0,
             offered: None,
             refused: 0,
@@ -117,8 +120,11 @@ impl Copilot {
     }
 
     /// A process of a backend is ready.
-    pub(super) fn touch_partition(&mut self, id: BackendId) {
+    pub(super) fn touch_partition(&mut self, id: BackendId, version: Option<String>) {
         self.partitions.touched.insert(id);
+        if let Some(partition) = self.partitions.all.get_mut(&id) {
+            partition.version = version;
+        }
     }
 
     /// A process of a backend begins.

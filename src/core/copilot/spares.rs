@@ -216,8 +216,10 @@ impl Copilot {
     /// The process of a spare is this backend's from now on.
     pub(super) fn adopt_spare(&mut self, mux: &mut Mux, id: BackendId, spare: BackendId) {
         let Some(process) = mux.adopt(id, spare) else { return };
+        let version = self.partitions.get(spare).and_then(|it| it.version.clone());
         self.partitions.remove(spare);
         self.begin_partition(mux, id);
+        self.touch_partition(id, version);
         self.project_all(mux, id);
         mux.begin_reconciling(process, b"{}");
         self.flush(mux, id);

@@ -34,3 +34,4 @@ mod support;
 mod tidy;
 mod tool_calls;
 mod tools;
+mod versions;

@@ -7,6 +7,7 @@
 //! **A workspace file is not trusted**: it can only add agents and routes, and lower limits.
 
 mod docs;
+mod engine;
 pub(crate) mod features;
 mod groups;
 mod keys;
@@ -26,6 +27,7 @@ use std::{
 };
 
 pub use docs::{markdown, schema};
+pub use engine::runs_elsewhere;
 pub use groups::{GroupConfig, MemberConfig};
 pub use problem::{Problem, Problems, Shadowed, ShadowedKind};
 use serde::{Deserialize, Serialize};

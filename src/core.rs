@@ -40,7 +40,13 @@ use self::{
     mux::{Mux, pool::processes::SpawnEnd},
 };
 pub use self::{
-    copilot::{SIGN_IN, resume::CONTINUE, selection::partition_of},
+    copilot::{
+        SIGN_IN,
+        restore::proof::{QUESTION, reads_member},
+        resume::CONTINUE,
+        selection::partition_of,
+        versions::{FIRST_WITH_MODES, FIRST_WITH_TRANSCRIPTS, Version},
+    },
     identity::Identity,
 };
 use crate::config::ServerKind;

@@ -4,8 +4,8 @@
 //! usual starts the servers, reads them, and ends them.
 //!
 //! ```text
-//! Starting ─Spawned→ Initializing ─answer→ (Copilot: Asking ─answer→) Stopping ─answer→ Ending ─Exited→ (next)
-//!     └─────────────────────┴── any error ──────────────────────────────────────────────────┘
+//! Starting ─Spawned→ Initializing ─answer→ (Copilot: Asking ─all answers→) Stopping ─answer→ Ending ─Exited→ (next)
+//!     └─────────────────────┴── anything wrong ───────────────────────────────────────────┘
 //! ```
 
 mod members;
@@ -26,11 +26,14 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use self::report::{Report, Row, State};
+use self::report::{Abilities, Report, Row, State};
 use super::{args::Args, columns::shorten, print, screen::Screen, world};
 use crate::{
-    config::ServerKind,
-    core::event::{BackendId, Effect, Effects, Event, Generation, Peer, ProcessId},
+    config::{ServerKind, runs_elsewhere},
+    core::{
+        QUESTION, Version,
+        event::{BackendId, Effect, Effects, Event, Generation, Peer, ProcessId},
+    },
     rpc::{ErrorCode, Frame, Kind, RawId},
     shell::{
         Settings,
@@ -136,6 +139,7 @@ struct Trial {
     row: usize,
     process: ProcessId,
     kind: Option<ServerKind>,
+    runs_elsewhere: bool,
     /// How long it may take to start, and to answer `initialize`.
     patience: Duration,
     began: Instant,
@@ -144,10 +148,20 @@ struct Trial {
 
 /// The step of a trial.
 enum Step {
-    Starting { until: Instant },
-    Initializing { until: Instant },
-    Asking { until: Instant },
-    Stopping { until: Instant },
+    Starting {
+        until: Instant,
+    },
+    Initializing {
+        until: Instant,
+    },
+    /// So many answers are missing.
+    Asking {
+        until: Instant,
+        open: usize,
+    },
+    Stopping {
+        until: Instant,
+    },
     Ending,
 }
 
@@ -174,7 +188,8 @@ impl Trials {
         let process = ProcessId { backend, generation: Generation(1) };
         let (kind, patience) = (target.server.kind, target.server.startup_timeout);
         let step = Step::Starting { until: now + patience };
-        self.current = Some(Trial { row, process, kind, patience, began: now, step });
+        let runs_elsewhere = runs_elsewhere(&target.launch.program);
+        self.current = Some(Trial { row, process, kind, runs_elsewhere, patience, began: now, step });
         out.push(Effect::Spawn(process, Arc::new(target.launch)));
     }
 
@@ -198,9 +213,18 @@ impl Trials {
                     Step::Initializing { .. } if id == Some(INITIALIZE) => {
                         self.on_initialized(now, frame, out);
                     }
-                    Step::Asking { .. } if id == Some(ACCOUNT_ID) => {
-                        self.rows.borrow_mut()[trial.row].note_account(frame);
-                        trial.stop(now, out);
+                    Step::Asking { until, open } => {
+                        let row = &mut self.rows.borrow_mut()[trial.row];
+                        match id {
+                            Some(ACCOUNT_ID) => row.note_account(frame),
+                            Some(PROOF_ID) => row.note_proof(frame),
+                            Some(AGENTS_ID) => row.note_agents(frame),
+                            Some(_) | None => return,
+                        }
+                        match open.saturating_sub(1) {
+                            0 => trial.stop(now, out),
+                            open => trial.step = Step::Asking { until, open },
+                        }
                     }
                     Step::Stopping { .. } if id == Some(SHUTDOWN) => {
                         out.push(Effect::Send(to, Frame::notification("exit", None)));
@@ -208,7 +232,6 @@ impl Trials {
                     }
                     Step::Starting { .. }
                     | Step::Initializing { .. }
-                    | Step::Asking { .. }
                     | Step::Stopping { .. }
                     | Step::Ending => {}
                 }
@@ -229,15 +252,20 @@ impl Trials {
         let word = |key: &str| result["serverInfo"][key].as_str().map(ToOwned::to_owned);
         let version = [word("name"), word("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
         self.rows.borrow_mut()[trial.row].state =
-            State::Well { version, after: now - trial.began, answer, account: None };
+            State::Well { version, after: now - trial.began, account: None, abilities: Abilities::default() };
         let to = Peer::Backend(trial.process);
         out.push(Effect::Send(to, Frame::notification("initialized", Some(b"{}"))));
         if trial.kind != Some(ServerKind::Copilot) {
             return trial.stop(now, out);
         }
-        trial.step = Step::Asking { until: now + ACCOUNT };
+        if let Some(version) = word("version").as_deref().and_then(Version::parse) {
+            self.rows.borrow_mut()[trial.row].note_version(version);
+        }
+        trial.step = Step::Asking { until: now + ACCOUNT, open: QUESTIONS.len() };
         self.progress.show("checking the sign-in …");
-        out.push(Effect::Send(to, Frame::request(id(ACCOUNT_ID), "checkStatus", Some(b"{}"))));
+        for (number, (method, params)) in QUESTIONS {
+            out.push(Effect::Send(to, Frame::request(id(number), method, Some(params))));
+        }
     }
 
     /// Notes an error, and ends the server.
@@ -304,7 +332,11 @@ impl Core for Trials {
             Event::Spawned { process, pid: _ } if is_current(process) => {
                 let Some(trial) = &mut self.current else { return };
                 trial.step = Step::Initializing { until: now + trial.patience };
-                let params = initialize(trial.kind).to_string();
+                let mut params = initialize(trial.kind);
+                if trial.runs_elsewhere {
+                    params["processId"] = Value::Null;
+                }
+                let params = params.to_string();
                 let request = Frame::request(id(INITIALIZE), "initialize", Some(params.as_bytes()));
                 out.push(Effect::Send(Peer::Backend(process), request));
             }
@@ -358,7 +390,7 @@ impl Core for Trials {
                     let hint = "hint: if it needs more time, raise `startup_timeout`";
                     self.fail(format!("it did not answer `initialize` within {patience} s\n{hint}"), out);
                 }
-                Step::Asking { until } if now >= until => trial.stop(now, out),
+                Step::Asking { until, .. } if now >= until => trial.stop(now, out),
                 Step::Stopping { until } if now >= until => trial.end(out),
                 Step::Starting { .. }
                 | Step::Initializing { .. }
@@ -374,7 +406,7 @@ impl Core for Trials {
             None => Some((self.at, "the first trial")),
             Some(Step::Starting { until }) => Some((*until, "a process is not there")),
             Some(Step::Initializing { until }) => Some((*until, "no answer to initialize")),
-            Some(Step::Asking { until }) => Some((*until, "no answer to checkStatus")),
+            Some(Step::Asking { until, .. }) => Some((*until, "no answer about what it can do")),
             Some(Step::Stopping { until }) => Some((*until, "no answer to shutdown")),
             Some(Step::Ending) => None,
         }
@@ -384,6 +416,15 @@ impl Core for Trials {
 const INITIALIZE: u64 = 1;
 const SHUTDOWN: u64 = 2;
 const ACCOUNT_ID: u64 = 3;
+const PROOF_ID: u64 = 4;
+const AGENTS_ID: u64 = 5;
+
+/// What a Copilot server is asked, under which number: who is signed in, and what it can do.
+const QUESTIONS: [(u64, (&str, &[u8])); 3] = [
+    (ACCOUNT_ID, ("checkStatus", b"{}")),
+    (PROOF_ID, QUESTION),
+    (AGENTS_ID, ("customAgent/registerExtensionAgents", br#"{"extensionId":"lspool","agents":[]}"#)),
+];
 
 fn id(number: u64) -> RawId {
     number.into()

@@ -315,8 +315,10 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Count(|it| &mut it.max_processes),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes may run at once. For one more, lspool stops the one whose last turn \
-                  is longest ago. If all are in use, `on_limit` decides.",
+            doc: "How many processes of the server may run at once. For one more, lspool stops the one \
+                  whose last turn is longest ago. If all are in use, `on_limit` decides. A process of a \
+                  Copilot server uses about 360 MB of memory, and about 1 GB in versions before 1.520 \
+                  ([versions](copilot-server.md#versions)): there, write 3 or so.",
         },
         Key {
             name: "isolation",

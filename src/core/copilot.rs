@@ -21,6 +21,7 @@ mod spares;
 mod status;
 pub(crate) mod tools;
 pub(crate) mod turns;
+pub(crate) mod versions;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -29,6 +30,7 @@ use self::{
     modes::Modes,
     partition::Partitions,
     progress::Shapes,
+    restore::proof::Proofs,
     session::CopilotSession,
     spares::Spares,
     tools::{catalog::Catalog, tool_set::ToolSet},
@@ -53,6 +55,7 @@ pub(crate) struct Copilot {
     conversations: Conversations,
     catalog: Catalog,
     modes: Modes,
+    proofs: Proofs,
     shapes: Shapes,
     /// The number of generated ids of conversations, and of turns.
     n_conversations: u64,
@@ -79,6 +82,7 @@ impl Copilot {
             conversations: Conversations::default(),
             catalog: Catalog::default(),
             modes: Modes::default(),
+            proofs: Proofs::default(),
             shapes: Shapes::default(),
             n_conversations: 0,
             n_turns: 0,

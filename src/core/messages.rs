@@ -252,7 +252,9 @@ impl Proxy {
         let mut copilot = half(copilot, mux, process.backend);
         let pending = match &mut copilot {
             Some(copilot) => {
-                if copilot.ask_as_text(mux, process, sent, &pending, answer) {
+                if copilot.ask_unrestored(mux, process, sent, &pending, answer)
+                    || copilot.ask_forgotten(mux, process, sent, &pending, answer)
+                {
                     return;
                 }
                 let left = agents.suspend_for_results(copilot, mux, sent, pending, answer);

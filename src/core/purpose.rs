@@ -88,7 +88,9 @@ pub(crate) enum CopilotPurpose {
     Narrow,
     /// A request to the primary for a mode.
     Mode(Ask),
-    /// A sign-in of one process, which the others must follow.
+    /// A process was asked whether it restores conversations from transcripts.
+    Prove,
+    /// A sign-in that one process has done and the others must follow.
     SignIn,
     /// A tool call or confirmation of this conversation, sent to the editor.
     ToolCall { conversation: Option<ConversationId>, kind: ToolQuestion },

@@ -35,3 +35,4 @@ mod support;
 mod tidy;
 mod tool_calls;
 mod tools;
+mod versions;

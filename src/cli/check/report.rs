@@ -11,13 +11,19 @@ use crate::{
         screen::{Screen, Tone},
         table::{Cell, table},
     },
-    core::{SIGN_IN, mux::merge::abilities::Limit},
+    core::{
+        FIRST_WITH_MODES, FIRST_WITH_TRANSCRIPTS, SIGN_IN, Version, mux::merge::abilities::Limit, reads_member,
+    },
     rpc::Frame,
     shell::discover::{GroupPlan, Missing, Skipped, Target},
     util::text::plain,
 };
 
-/// The results.
+/// What is said of versions before 1.520.
+const LARGE: &str = "uses about 1 GB of memory for each process, three times as much as versions from 1.520: \
+                     a smaller `max_processes` helps";
+
+/// What came of it all.
 #[derive(Debug)]
 pub(super) struct Report {
     /// The user's file, or the path without a file.
@@ -53,12 +59,41 @@ pub(super) enum State {
         answer: Vec<u8>,
         /// The problem with the account of a Copilot server, if any.
         account: Option<Account>,
+        abilities: Abilities,
     },
     Missing(String),
     Failed(String),
 }
 
-/// Why a Copilot server cannot be used.
+/// What a Copilot server can do, as far as it has shown it. Versions differ.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Abilities {
+    version: Option<Version>,
+    /// It reads transcripts.
+    restores: Option<bool>,
+    /// It takes chat modes.
+    modes: Option<bool>,
+}
+
+impl Abilities {
+    fn notes(self) -> impl Iterator<Item = String> {
+        let restores = self.restores.map(|it| match it {
+            true => "restores conversations with their tool calls",
+            false => {
+                "restores conversations as text, without their tool calls; versions from 1.449 restore these too"
+            }
+        });
+        let modes = self.modes.map(|it| match it {
+            true => "has chat modes for tool sets (`isolation = \"mode\"`)",
+            false => "has no chat modes: each tool set has a process; versions from 1.520 have them",
+        });
+        let is_large = self.version.is_some_and(|it| it < FIRST_WITH_MODES);
+        let memory = is_large.then_some(LARGE);
+        [restores, modes, memory].into_iter().flatten().map(ToOwned::to_owned)
+    }
+}
+
+/// Why nobody can use a Copilot server.
 #[derive(Debug)]
 pub(super) struct Account {
     state: &'static str,
@@ -111,10 +146,34 @@ impl Row {
         };
     }
 
+    /// A Copilot server has said its version.
+    pub(super) fn note_version(&mut self, version: Version) {
+        self.change_abilities(|it| it.version = Some(version));
+    }
+
+    /// A Copilot server has answered whether it reads transcripts.
+    pub(super) fn note_proof(&mut self, answer: &Frame) {
+        self.change_abilities(|it| {
+            let is_old = it.version.is_some_and(|it| it < FIRST_WITH_TRANSCRIPTS);
+            it.restores = Some(!is_old && reads_member(answer).is_ok());
+        });
+    }
+
+    /// A Copilot server has been told of agents, as it is of chat modes.
+    pub(super) fn note_agents(&mut self, answer: &Frame) {
+        self.change_abilities(|it| it.modes = Some(answer.result().is_some()));
+    }
+
+    fn change_abilities(&mut self, change: impl FnOnce(&mut Abilities)) {
+        if let State::Well { abilities, .. } = &mut self.state {
+            change(abilities);
+        }
+    }
+
     fn cells(&self) -> [Cell; 4] {
         let (state, tone, after, version) = match &self.state {
             State::Untried => ("not tried", Tone::Faint, None, None),
-            State::Well { version, after, account, answer: _ } => {
+            State::Well { version, after, account, .. } => {
                 let (state, tone) =
                     account.as_ref().map_or(("ok", Tone::Good), |it| (it.state, Tone::Passing));
                 (state, tone, Some(*after), Some(version.as_str()))
@@ -148,7 +207,10 @@ impl Row {
         match &self.state {
             // The message names the path.
             State::Missing(message) | State::Failed(message) => notes.push(message.clone()),
-            State::Well { account, .. } => notes.extend(account.as_ref().map(|it| it.message.clone())),
+            State::Well { account, abilities, .. } => {
+                notes.extend(account.as_ref().map(|it| it.message.clone()));
+                notes.extend(abilities.notes());
+            }
             State::Untried => {}
         }
         if is_verbose && !matches!(self.state, State::Missing(_)) {

@@ -73,6 +73,13 @@ impl Script {
         self.event(Event::Spawned { process: process(n), pid: 17 });
     }
 
+    /// A Copilot server answers who is signed in, and that it has all there is.
+    fn can(&mut self, n: u32, account: &str) {
+        self.says(n, &format!(r#"{{"id":3,"result":{account}}}"#));
+        self.says(n, r#"{"id":4,"error":{"code":-32602,"message":"- /restoreToTurnId: Expected string"}}"#);
+        self.says(n, r#"{"id":5,"result":null}"#);
+    }
+
     fn exited(&mut self, n: u32, exit: Exit, stderr: &str) {
         self.event(Event::Exited { process: process(n), exit, stderr: stderr.to_owned() });
     }
@@ -81,7 +88,7 @@ impl Script {
     fn goes_well(&mut self, n: u32) {
         self.spawned(n);
         self.says(n, r#"{"id":1,"result":{}}"#);
-        self.says(n, r#"{"id":3,"result":{"status":"OK"}}"#);
+        self.can(n, r#"{"status":"OK"}"#);
         self.says(n, r#"{"id":2,"result":null}"#);
         self.exited(n, Exit::Code(0), "");
     }
@@ -148,8 +155,10 @@ fn check_starts_initializes_and_stops_servers_one_by_one() {
     script.check(&expect![[r#"
         0 < {"jsonrpc":"2.0","method":"initialized","params":{}}
         0 < {"jsonrpc":"2.0","id":3,"method":"checkStatus","params":{}}
+        0 < {"jsonrpc":"2.0","id":4,"method":"conversation/create","params":{"restoreToTurnId":0}}
+        0 < {"jsonrpc":"2.0","id":5,"method":"customAgent/registerExtensionAgents","params":{"extensionId":"lspool","agents":[]}}
     "#]]);
-    script.says(0, r#"{"id":3,"result":{"status":"OK","user":"me"}}"#);
+    script.can(0, r#"{"status":"OK","user":"me"}"#);
     script.check(&expect![[r#"
         0 < {"jsonrpc":"2.0","id":2,"method":"shutdown"}
     "#]]);
@@ -182,6 +191,9 @@ fn check_starts_initializes_and_stops_servers_one_by_one() {
 
         a
           /bin/a --stdio (from PATH)
+          restores conversations as text, without their tool calls; versions from 1.449 restore these too
+          has chat modes for tool sets (`isolation = "mode"`)
+          uses about 1 GB of memory for each process, three times as much as versions from 1.520: a smaller `max_processes` helps
           skipped /ws/x: inside the workspace /ws
 
         b
@@ -334,7 +346,7 @@ fn check_reports_sign_in_problems_without_failing() {
         let mut script = Script::new();
         script.spawned(0);
         script.says(0, r#"{"id":1,"result":{}}"#);
-        script.says(0, &format!(r#"{{"id":3,"result":{said}}}"#));
+        script.can(0, said);
         script.says(0, r#"{"id":2,"result":null}"#);
         script.exited(0, Exit::Code(0), "");
         script.goes_well(1);
@@ -346,6 +358,40 @@ fn check_reports_sign_in_problems_without_failing() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn check_reports_what_old_versions_lack() {
+    let mut script = Script::new();
+    script.spawned(0);
+    script.says(0, r#"{"id":1,"result":{"serverInfo":{"name":"S","version":"1.430.0"}}}"#);
+    script.says(0, r#"{"id":4,"error":{"code":-32602,"message":"- /restoreToTurnId: Expected string"}}"#);
+    script.says(0, r#"{"id":5,"error":{"code":-32601,"message":"Method not found"}}"#);
+    // The answer that is waited for longest.
+    script.says(0, r#"{"id":3,"result":{"status":"OK"}}"#);
+    script.says(0, r#"{"id":2,"result":null}"#);
+    script.exited(0, Exit::Code(0), "");
+    script.goes_well(1);
+    let text = script.report().text(false, Screen { size: Some((90, 24)), is_colored: false });
+    expect![[r#"
+        configuration: /home/config.toml
+
+        SERVER  STATE  START-UP  VERSION
+        a       ok     0.00 s    S 1.430.0
+        b       ok     0.00 s    -
+
+        a
+          /bin/a --stdio (from PATH)
+          restores conversations as text, without their tool calls; versions from 1.449 restore
+            these too
+          has no chat modes: each tool set has a process; versions from 1.520 have them
+          uses about 1 GB of memory for each process, three times as much as versions from 1.520:
+            a smaller `max_processes` helps
+
+        b
+          /bin/b --stdio (from PATH)
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
@@ -387,6 +433,7 @@ fn check_report_fits_the_terminal() {
         after: Duration::from_millis(840),
         answer: b"{}".to_vec(),
         account: None,
+        abilities: Abilities::default(),
     };
     let message =
         "\"gopls\" was not found on PATH\nhint: install it, or write its absolute path as `command`";

@@ -59,6 +59,7 @@ impl Copilot {
             CopilotPurpose::Project
             | CopilotPurpose::Narrow
             | CopilotPurpose::Mode(_)
+            | CopilotPurpose::Prove
             | CopilotPurpose::SignIn
             | CopilotPurpose::ToolCall { .. } => {}
         }

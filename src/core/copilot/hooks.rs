@@ -359,7 +359,8 @@ impl Copilot {
                 }
             }
             CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, ask, Some(answer)),
-            // It is being ended, and gets no further messages.
+            CopilotPurpose::Prove => self.on_proof_answered(mux, process, Some(answer)),
+            // It has been told to end, and is told nothing more.
             CopilotPurpose::Project | CopilotPurpose::Narrow
                 if !mux.backend(process.backend).is_some_and(Backend::goes_on) => {}
             CopilotPurpose::Project => self.on_projected(mux, process, answer),
@@ -387,6 +388,7 @@ impl Copilot {
             // Without these a process is useless.
             CopilotPurpose::Project | CopilotPurpose::Narrow => mux.terminate(process, None),
             CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, *ask, None),
+            CopilotPurpose::Prove => self.on_proof_answered(mux, process, None),
             CopilotPurpose::SignIn | CopilotPurpose::ToolCall { .. } => {}
         }
     }
@@ -433,9 +435,9 @@ impl Copilot {
         }
     }
 
-    /// Handles a ready process.
-    pub(crate) fn on_ready(&mut self, id: BackendId) {
-        self.touch_partition(id);
+    /// A process is ready: it has answered `initialize` with this.
+    pub(crate) fn on_ready(&mut self, id: BackendId, result: &[u8]) {
+        self.touch_partition(id, text(result, &["serverInfo", "version"]));
     }
 
     /// Handles the end of a process: decides about its turns. Turns that had not begun, or continue, wait for the

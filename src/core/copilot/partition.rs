@@ -27,6 +27,8 @@ pub(crate) struct Partition {
     pub(crate) projecting: usize,
     pub(crate) mcp: McpServers,
     pub(crate) restores: Restores,
+    /// `serverInfo.version` of its process.
+    pub(crate) version: Option<String>,
     /// How often in a row the process offered tools outside its set.
     pub(crate) corrections: u8,
     /// The names of the tools that the process last offered.
@@ -43,6 +45,7 @@ impl Partition {
             projecting: 0,
             mcp: McpServers::default(),
             restores: Restores::default(),
+            version: None,
             corrections: 0,
             offered: None,
             refused: 0,
@@ -116,9 +119,12 @@ impl Copilot {
         self.sync_hold(mux, id);
     }
 
-    /// Notes a ready process of a backend.
-    pub(super) fn touch_partition(&mut self, id: BackendId) {
+    /// A process of a backend is ready.
+    pub(super) fn touch_partition(&mut self, id: BackendId, version: Option<String>) {
         self.partitions.touched.insert(id);
+        if let Some(partition) = self.partitions.all.get_mut(&id) {
+            partition.version = version;
+        }
     }
 
     /// Notes a new process of a backend.

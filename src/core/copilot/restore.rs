@@ -8,8 +8,11 @@
 //! 3. When the create has begun, lspool resets the setting and removes the folder. Not earlier: the server reads the
 //!    file some time after the create.
 //!
-//! A create that could not be restored has a new id and an empty history, and counts as a success. lspool cancels it,
-//! and asks again with the history as text.
+//! None of this is done before it is [proven](proof) that the server restores conversations in this way. Where it does
+//! not, or could not restore this one, the history goes as text: the turn is asked again if the server has begun another
+//! conversation, or has answered with an error before it began.
+
+pub(crate) mod proof;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,8 +45,9 @@ use crate::{
         },
         purpose::{CopilotPurpose, Purpose, Restriction, SentId, TurnKind},
     },
-    rpc::{Frame, Patch, RawId, member},
+    rpc::{ErrorCode, Frame, Patch, RawId, member},
 };
+use proof::Proven;
 
 /// The server's error for a conversation that it does not know, or has forgotten.
 const UNKNOWN: &str = "does not exist";
@@ -58,8 +62,10 @@ pub(crate) struct Restores {
     is_set: bool,
     /// Whether the server may have written to the folder after the reset of the setting, in a continued turn.
     is_left: bool,
-    /// Orphans: conversations of creates that the server could not restore, or that are not wanted. The editor does
-    /// not see them.
+    /// The process has been asked whether it restores from transcripts, and has not answered.
+    is_proving: bool,
+    /// Orphans: conversations that the server made of creates that it could not restore, or that nobody wants. The
+    /// editor does not see them.
     orphans: BTreeSet<ConversationId>,
 }
 
@@ -72,15 +78,33 @@ struct Restore {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RestoreStep {
+    Proving,
     Writing,
-    Asked,
+    Asked(Told),
+}
+
+/// How a process is told a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Transcript,
+    Text,
+}
+
+impl RestoreStep {
+    /// Whether no process has been asked yet.
+    fn is_to_come(self) -> bool {
+        match self {
+            RestoreStep::Proving | RestoreStep::Writing => true,
+            RestoreStep::Asked(_) => false,
+        }
+    }
 }
 
 impl Restores {
     /// The numbers of the turns that no process has got yet.
     pub(super) fn to_come(&self) -> impl Iterator<Item = SentId> {
-        let writing = self.under_way.values().filter(|it| it.step == RestoreStep::Writing).map(|it| it.sent);
-        writing.chain(self.held_for_mode.keys().copied())
+        let to_come = self.under_way.values().filter(|it| it.step.is_to_come()).map(|it| it.sent);
+        to_come.chain(self.held_for_mode.keys().copied())
     }
 
     /// The number of orphans.
@@ -144,22 +168,26 @@ impl Copilot {
     }
 
     fn restore_conversation(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, id: &ConversationId) {
-        let Some(conversation) = self.conversations.get_mut(id) else { return };
         let name = id.as_text().filter(|_| History::is_file_name(id));
-        let step = match &name {
-            Some(name) => {
+        let proven = name.as_ref().map_or(Proven::Text, |_| self.proven(process));
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let step = match (&name, proven) {
+            (Some(name), Proven::Transcript) => {
                 let content = Bytes::from(conversation.history.transcript(name));
                 let kept = self.session.kept_transcripts.clone();
                 mux.act(Effect::WriteTranscript { process, conversation: name.to_string(), content, kept });
                 RestoreStep::Writing
             }
-            None => RestoreStep::Asked,
+            (Some(_), Proven::Ask) => RestoreStep::Proving,
+            (Some(_), Proven::Text) | (None, _) => RestoreStep::Asked(Told::Text),
         };
-        info!(conversation = %id, as_text = name.is_none(), "restored a conversation");
+        info!(conversation = %id, ?step, "telling a process what was said");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.under_way.insert(id.clone(), Restore { sent, step });
-        if step == RestoreStep::Asked {
-            self.ask_restored(mux, process, sent, id, History::plain_turns);
+        match step {
+            RestoreStep::Proving => self.ask_for_proof(mux, process),
+            RestoreStep::Writing => {}
+            RestoreStep::Asked(_) => self.ask_restored(mux, process, sent, id, History::plain_turns),
         }
     }
 
@@ -184,7 +212,8 @@ impl Copilot {
             }
             return;
         };
-        restore.step = RestoreStep::Asked;
+        let told = if written.is_ok() { Told::Transcript } else { Told::Text };
+        restore.step = RestoreStep::Asked(told);
         let sent = restore.sent;
         let modes = &self.modes;
         let is_held =
@@ -281,7 +310,7 @@ impl Copilot {
             Some(Purpose::Copilot(CopilotPurpose::Turn { token: of, .. })) => of.as_ref() == token,
             _ => false,
         };
-        let asked = partition.restores.under_way.iter().filter(|(_, it)| it.step == RestoreStep::Asked);
+        let asked = partition.restores.under_way.iter().filter(|(_, it)| !it.step.is_to_come());
         let found = asked.map(|(id, it)| (id.clone(), it.sent)).find(|(_, sent)| of_token(&sent));
         let Some((meant, sent)) = found else { return true };
         self.on_orphan(mux, process, &meant, sent, id);
@@ -297,15 +326,28 @@ impl Copilot {
         sent: SentId,
         orphan: &ConversationId,
     ) {
-        warn!(conversation = %meant, "server could not read the history; restoring it as text");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.orphans.insert(orphan.clone());
-        partition.restores.under_way.remove(meant);
         mux.tell(process, cancellation(sent));
         Self::make_forget(mux, process, orphan);
-        let Some(Pending { owner, purpose, frame, marks, .. }) = mux.requests_mut().take(sent) else {
-            return;
-        };
+        if let Some(pending) = mux.requests_mut().take(sent) {
+            self.ask_again_as_text(mux, process, meant, sent, pending);
+        }
+    }
+
+    /// A turn was asked with a transcript, and the process could not restore the conversation.
+    fn ask_again_as_text(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        meant: &ConversationId,
+        sent: SentId,
+        pending: Pending,
+    ) {
+        warn!(conversation = %meant, "the server could not read what was said: telling it as text");
+        let Some(partition) = self.partitions.get_mut(process.backend) else { return };
+        partition.restores.under_way.remove(meant);
+        let Pending { owner, purpose, frame, marks, .. } = pending;
         let is_held = needs_verification(&self.modes, &purpose, process);
         let conversation = self.conversations.get_mut(meant).filter(|it| it.runs(sent));
         let is_wanted = conversation.is_some() && !marks.cancelled;
@@ -465,9 +507,38 @@ impl Copilot {
         }
     }
 
-    /// Repeats a turn as text if this answer says that the server has forgotten the conversation: it keeps only a
-    /// hundred. Returns whether it did.
-    pub(crate) fn ask_as_text(
+    /// Servers before 1.472 answer a create that they cannot restore with an error. Whether this is one; then the
+    /// history goes as text.
+    pub(crate) fn ask_unrestored(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        asked: SentId,
+        pending: &Pending,
+        answer: &Frame,
+    ) -> bool {
+        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, .. }) = &pending.purpose else {
+            return false;
+        };
+        let code = ErrorCode::InternalError.code().to_string();
+        let has_failed = answer
+            .error_value()
+            .is_some_and(|it| member(it, "code").is_some_and(|range| it[range] == *code.as_bytes()));
+        let Some(partition) = self.partitions.get(process.backend).filter(|_| has_failed) else {
+            return false;
+        };
+        // It has not begun: what has begun is not under way.
+        let is_it = |it: &Restore| it.sent == asked && it.step == RestoreStep::Asked(Told::Transcript);
+        if pending.marks.cancelled || !partition.restores.under_way.get(id).is_some_and(is_it) {
+            return false;
+        }
+        self.ask_again_as_text(mux, process, id, asked, pending.clone());
+        true
+    }
+
+    /// A server keeps a hundred conversations and forgets the oldest silently. Whether this answer says so of a
+    /// conversation that can be restored; then it is.
+    pub(crate) fn ask_forgotten(
         &mut self,
         mux: &mut Mux,
         process: ProcessId,

@@ -107,6 +107,7 @@ impl Copilot {
                 TurnFate::Nothing => {}
             }
         }
+        self.note_unanswered(process.backend);
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.restores = Restores::default();
         }

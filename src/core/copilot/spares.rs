@@ -217,8 +217,10 @@ impl Copilot {
     /// Gives a backend the process of a spare.
     pub(super) fn adopt_spare(&mut self, mux: &mut Mux, id: BackendId, spare: BackendId) {
         let Some(process) = mux.adopt(id, spare) else { return };
+        let version = self.partitions.get(spare).and_then(|it| it.version.clone());
         self.partitions.remove(spare);
         self.begin_partition(mux, id);
+        self.touch_partition(id, version);
         self.project_all(mux, id);
         mux.begin_reconciling(process, b"{}");
         self.flush(mux, id);

@@ -245,8 +245,8 @@ impl Mux {
         }
         let params = self.initialize_params(frame.params().unwrap_or(b"{}"));
         let (Some(server), Some(id)) = (self.servers.first_mut(), frame.id()) else { return };
-        let (primary, frame) = (server.primary, frame.with_params(&params));
-        // The editor knows the token until its end, so only one process may report under it.
+        let (primary, frame) = (server.primary, frame.with_params(&server.watching(&params)));
+        // The editor knows the token until its end: only one process may report under it.
         server.session.initialize = Patch::of(&params).remove("workDoneToken").finish().into();
         let owner = Owner::Client(ClientId::EDITOR, id.into());
         self.send_to_backend(primary, owner, Purpose::Initialize, &frame);

@@ -2,10 +2,10 @@
 //!
 //! There can be only one so far. **A server is never removed**, so an id always leads to a server.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use crate::{
-    config::{Config, ServerConfig},
+    config::{Config, ServerConfig, runs_elsewhere},
     core::{
         event::{BackendId, Launch, ServerId},
         mux::{
@@ -14,6 +14,7 @@ use crate::{
             session::Session,
         },
     },
+    rpc::{Patch, member},
 };
 
 /// A server: its launch, and the session for its processes.
@@ -48,7 +49,15 @@ impl Server {
         &self.session
     }
 
-    /// What to keep of a method for every process; `None` for any other method.
+    /// The parameters of `initialize` as its processes get them: those that run elsewhere do not find lspool's process.
+    pub(crate) fn watching<'a>(&self, params: &'a [u8]) -> Cow<'a, [u8]> {
+        match runs_elsewhere(&self.launch.program) && member(params, "processId").is_some() {
+            true => Cow::Owned(Patch::of(params).set("processId", b"null").finish()),
+            false => Cow::Borrowed(params),
+        }
+    }
+
+    /// What is remembered of a method that concerns every process; `None` for any other.
     pub(crate) fn keep(&self, method: &str) -> Option<Keep> {
         let is_repeated = || self.settings.repeat.iter().any(|it| it == method);
         self.dialect.keep(method).or_else(|| is_repeated().then_some(Keep::Latest))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{EDITOR, Stage, process};
+use super::stage::{EDITOR, Stage, asks_for_proof, process, proof};
 use crate::core::event::{Event, Exit, Peer, ProcessId};
 
 fn progress(token: &str, value: &Value) -> Value {
@@ -60,9 +60,13 @@ fn crashed() -> Stage {
 }
 
 fn ask(it: &mut Stage) -> ProcessId {
-    let params = json!({"conversationId": "c", "message": "next", "workDoneToken": "t2", "turnId": "T2"});
-    it.editor(json!({"id": 2, "method": "conversation/turn", "params": params}));
+    ask_as(it, 2);
     process(0, 2)
+}
+
+fn ask_as(it: &mut Stage, id: u32) {
+    let params = json!({"conversationId": "c", "message": "next", "workDoneToken": "t2", "turnId": "T2"});
+    it.editor(json!({"id": id, "method": "conversation/turn", "params": params}));
 }
 
 /// The shell has written the transcript.
@@ -278,7 +282,7 @@ fn cancelled_or_crashed_restore_leaves_nothing_behind() {
     // The next process dies while the file is written: the turn waits for the one after it.
     ask(&mut it);
     it.exited(next, Exit::Signal(9));
-    it.pass(std::time::Duration::from_secs(1));
+    it.pass(std::time::Duration::from_secs(2));
     let third = process(0, 3);
     let asked = it.take(Peer::Backend(third));
     it.server(third, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
@@ -344,4 +348,145 @@ fn partition_restarts_for_turn_not_yet_begun() {
         it.start(process(1, 2), &[]).last().map(super::stage::name).as_deref(),
         Some("conversation/create")
     );
+}
+
+/// A crash of a server of this version, and a turn of the conversation at the next process, whose tools are not asked for.
+fn turn_after_crash(version: &str, holds_proofs: bool) -> (Stage, ProcessId) {
+    let mut it = Stage::new(crate::config::ServerKind::Copilot);
+    it.holds_proofs = holds_proofs;
+    it.server.policy.backoff.initial = std::time::Duration::ZERO;
+    it.initialize();
+    it.create(1, &json!({"conversationId": "c", "source": "panel"}));
+    let create = it.take(Peer::Backend(process(0, 1))).pop().unwrap();
+    turn(&mut it, process(0, 1), &create, "T1");
+    it.exited(process(0, 1), Exit::Signal(9));
+    it.take(EDITOR);
+    restart_as(&mut it, process(0, 2), version);
+    let next = ask(&mut it);
+    (it, next)
+}
+
+/// The next process is up, and says which version it is.
+fn restart_as(it: &mut Stage, next: ProcessId, version: &str) -> Vec<Value> {
+    let asked = it.take(Peer::Backend(next));
+    let result = json!({"capabilities": {}, "serverInfo": {"name": "s", "version": version}});
+    it.server(next, json!({"id": asked[0]["id"], "result": result}));
+    it.start(next, &[])
+}
+
+/// What a process was asked last is the next turn with the whole history as text.
+#[track_caller]
+fn check_told_as_text(it: &mut Stage, process: ProcessId) -> Value {
+    assert!(it.transcripts.is_empty());
+    let told = it.take(Peer::Backend(process));
+    let create = told.into_iter().rfind(|it| it["method"] == "conversation/create").unwrap();
+    let params = &create["params"];
+    assert_eq!(params["turns"][0], json!({"request": "q", "response": "Calling.Done.", "turnId": "T1"}));
+    assert_eq!(params["turns"][1]["request"], "next");
+    assert_eq!(params["restoreToTurnId"], Value::Null);
+    create
+}
+
+#[test]
+fn server_known_to_ignore_transcripts_gets_text_unasked() {
+    for version in ["1.418.0", "1.430.0"] {
+        let (mut it, next) = turn_after_crash(version, true);
+        check_told_as_text(&mut it, next);
+    }
+}
+
+#[test]
+fn transcript_waits_until_server_is_proven_to_read_it() {
+    let (mut it, next) = turn_after_crash("1.449.0", true);
+    let asked = it.take(Peer::Backend(next));
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert!(asks_for_proof(&asked[0]) && it.transcripts.is_empty());
+    it.server(next, json!({"id": asked[0]["id"], "error": proof()}));
+    written(&mut it, next);
+    assert_eq!(it.take(Peer::Backend(next)).pop().unwrap()["params"]["restoreToTurnId"], "T1");
+    // Processes of this version need not be asked again.
+    it.exited(next, Exit::Signal(9));
+    it.pass(std::time::Duration::from_secs(2));
+    let last = process(0, 3);
+    it.transcripts.clear();
+    restart_as(&mut it, last, "1.449.0");
+    assert_eq!(it.transcripts.len(), 1);
+}
+
+#[test]
+fn server_that_ignores_transcripts_gets_text() {
+    let required = "Schema validation failed with the following errors:\n- /workDoneToken: Required property";
+    let refusals = [
+        json!({"error": {"code": -32602, "message": required}}),
+        json!({"error": {"code": -32603, "message": "- /restoreToTurnId"}}),
+        json!({"result": {"conversationId": "another", "turnId": "T"}}),
+    ];
+    for refusal in refusals {
+        let (mut it, next) = turn_after_crash("9.9.9", true);
+        let asked = it.take(Peer::Backend(next)).pop().unwrap();
+        let mut answer = refusal;
+        answer["id"] = asked["id"].clone();
+        it.server(next, answer);
+        check_told_as_text(&mut it, next);
+    }
+}
+
+#[test]
+fn server_that_dies_of_the_question_gets_text() {
+    let (mut it, mut next) = turn_after_crash("", true);
+    let mut told = it.take(Peer::Backend(next));
+    for generation in [3, 4, 5] {
+        assert!(told.iter().any(asks_for_proof), "{told:?}");
+        it.exited(next, Exit::Signal(9));
+        it.pass(std::time::Duration::from_secs(9));
+        next = process(0, generation);
+        told = restart_as(&mut it, next, "");
+    }
+    let create = told.pop().unwrap();
+    assert_eq!(create["params"]["turns"].as_array().unwrap().len(), 2, "{create}");
+    assert!(it.transcripts.is_empty());
+}
+
+#[test]
+fn turns_wait_together_for_one_proof() {
+    let (mut it, next) = turn_after_crash("1.539.0", true);
+    it.create(
+        7,
+        &json!({"conversationId": "d", "turns": [
+            {"request": "old", "response": "r", "turnId": "D1"}, {"request": "q", "turnId": "D2"},
+        ]}),
+    );
+    let told = it.take(Peer::Backend(next));
+    let methods: Vec<_> = told.iter().map(super::stage::name).collect();
+    assert_eq!(
+        methods,
+        ["conversation/create", "conversation/create"],
+        "a new conversation waits for nothing"
+    );
+    let question = told.iter().find(|it| asks_for_proof(it)).unwrap();
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}}));
+    assert_eq!(
+        it.take(EDITOR)[0]["error"]["code"],
+        -32800,
+        "a turn that waits for the proof can be cancelled"
+    );
+    it.server(next, json!({"id": question["id"], "error": proof()}));
+    assert!(it.transcripts.is_empty() && it.take(Peer::Backend(next)).is_empty());
+    ask_as(&mut it, 3);
+    assert_eq!(it.transcripts.len(), 1);
+}
+
+#[test]
+fn restore_refused_with_error_is_retried_with_text() {
+    let (mut it, next) = turn_after_crash("1.449.0", false);
+    written(&mut it, next);
+    let create = it.take(Peer::Backend(next)).pop().unwrap();
+    let refused =
+        "Request conversation/create failed with message: Turn not found: conversationId=c, turnId=T1";
+    it.server(next, json!({"id": create["id"], "error": {"code": -32603, "message": refused}}));
+    let again = check_told_as_text(&mut it, next);
+    assert!(it.take(EDITOR).is_empty());
+    // The same error again is the editor's.
+    it.server(next, json!({"id": again["id"], "error": {"code": -32603, "message": refused}}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["message"], refused);
 }

@@ -57,6 +57,8 @@ pub(super) struct Stage {
     pub(super) missing: Option<String>,
     /// The configuration cannot be read.
     pub(super) unreadable: Option<String>,
+    /// The test itself answers whether a server restores from transcripts.
+    pub(super) holds_proofs: bool,
     /// The test itself says that processes are spawned.
     pub(super) holds_spawns: bool,
     /// The search for the server never ends.
@@ -110,6 +112,7 @@ impl Stage {
             name: "copilot".to_owned(),
             missing: None,
             unreadable: None,
+            holds_proofs: false,
             holds_spawns: false,
             holds_preparation: false,
             folders: Vec::new(),
@@ -186,8 +189,13 @@ impl Stage {
         for effect in effects {
             match effect {
                 Effect::Send(peer, frame) => {
-                    let value = serde_json::from_slice(&frame.to_bytes()).unwrap();
-                    self.sent.entry(peer).or_default().push(value);
+                    let value: Value = serde_json::from_slice(&frame.to_bytes()).unwrap();
+                    match peer {
+                        Peer::Backend(process) if !self.holds_proofs && asks_for_proof(&value) => {
+                            self.server(process, json!({"id": value["id"], "error": proof()}));
+                        }
+                        _ => self.sent.entry(peer).or_default().push(value),
+                    }
                 }
                 Effect::Prepare { .. } if self.holds_preparation => {}
                 Effect::Prepare { folders } => {
@@ -394,6 +402,18 @@ pub(super) fn kept(mode: &KeepMode, is_new: bool) -> Event {
 /// The uri of that file.
 pub(super) fn uri(mode: &KeepMode) -> String {
     format!("file:///run/lspool/modes/{}.agent.md", mode.name)
+}
+
+/// Whether a server is asked whether it restores from transcripts.
+pub(super) fn asks_for_proof(message: &Value) -> bool {
+    message["params"] == json!({"restoreToTurnId": 0})
+}
+
+/// What a server answers to that if it does.
+pub(super) fn proof() -> Value {
+    let message = "Schema validation failed with the following errors:\n- /workDoneToken: Required property\n\
+                   - /restoreToTurnId: Expected string";
+    json!({"code": -32602, "message": message})
 }
 
 pub(super) fn name(message: &Value) -> String {

@@ -1,7 +1,9 @@
 //! The end of a session, after which no process is left.
 
 use std::{
+    fs::Permissions,
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     process::{Command, ExitStatus, Stdio},
     time::Duration,
 };
@@ -288,6 +290,32 @@ fn missing_or_null_process_id_is_not_watched() {
         pair.check_alive(&server);
         pair.end(&server);
     }
+}
+
+/// A server that ends when it does not find the process of its client would end in every container.
+#[test]
+fn server_behind_engine_watches_nobody() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let docker = folder.path().join("docker");
+    // It runs what follows the name of the container.
+    std::fs::write(&docker, "#!/bin/sh\nshift 3\nexec \"$@\"\n").expect("the folder is ours");
+    std::fs::set_permissions(&docker, Permissions::from_mode(0o755)).expect("the file is ours");
+    let pair = Pair::with("", &[&docker.display().to_string(), "exec", "-i", "web", PUPPET]);
+    let initialize = pair.initialize();
+    let server = pair.host.accept();
+    let asked = server.expect("initialize");
+    assert_eq!(asked["params"].get("processId"), Some(&Value::Null));
+    server.answer(&asked, json!({"capabilities": {"hoverProvider": true}}));
+    pair.editor.wait(&initialize).unwrap();
+    pair.editor.notify("initialized", json!({}));
+    server.expect("initialized");
+    server.exit(1);
+    let next = pair.host.accept();
+    let asked = next.expect("initialize");
+    assert_eq!(asked["params"].get("processId"), Some(&Value::Null), "nor does a later one");
+    next.answer(&asked, json!({"capabilities": {"hoverProvider": true}}));
+    pair.check_alive(&next);
+    pair.end(&next);
 }
 
 #[test]

@@ -159,6 +159,7 @@ impl Mux {
         let unanswered = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
         let unanswered = self.requests.filter(unanswered).first().copied();
         let Some(backend) = self.backends.get_mut(id) else { return };
+        let params = &*self.servers.get(backend.server).watching(params);
         backend.folders = folders_of(params);
         let is_it = |it: &Frame| SentId::of(it) == unanswered;
         let at = unanswered.and_then(|_| backend.queued().iter().position(is_it));

@@ -11,7 +11,10 @@ use super::{
     world::{Life, World, asked_id, is_response, pick},
 };
 use crate::{
-    core::event::{Event, Peer, ProcessId},
+    core::{
+        event::{Event, Peer, ProcessId},
+        tests::stage::{asks_for_proof, proof},
+    },
     rpc::{Frame, Kind, RawId},
 };
 
@@ -474,6 +477,11 @@ impl World {
                 self.note_lost(process);
             }
             let error = format!(r#"{{ "code":-32001,"message":"no","data":{{{re}"n":{n}}}}}"#);
+            self.say(Peer::Backend(process), Some(&id), |_| vec![("error", error)]);
+            return;
+        }
+        if asks_for_proof(&json!({"params": server.requests[at].params})) {
+            let error = proof().to_string();
             self.say(Peer::Backend(process), Some(&id), |_| vec![("error", error)]);
             return;
         }

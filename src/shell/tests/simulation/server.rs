@@ -315,6 +315,10 @@ impl Server {
             "conversation/registerTools"
             | "conversation/unregisterTools"
             | "conversation/updateToolsStatus" => self.offer(method, params),
+            "conversation/create" if params["restoreToTurnId"] == 0 => {
+                let error = json!({"code": -32602, "message": "- /restoreToTurnId: Expected string"});
+                return self.say(&json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
+            }
             "conversation/create" | "conversation/turn" => {
                 let turn = self.converse(params).await?;
                 json!({"n": n, "turnId": turn})

@@ -1,6 +1,7 @@
 //! All integration tests, in one binary: it is linked once.
 
 mod agents;
+mod bench_picture;
 mod browser;
 mod builtin_tools;
 mod cancel;

@@ -12,6 +12,7 @@ mod control;
 mod conversations;
 mod crash;
 mod drift;
+mod editors;
 mod emacs;
 mod faults;
 mod generic;

@@ -122,6 +122,8 @@ pub(crate) struct Backend {
     pub(crate) ending: Ending,
     /// What last went wrong, as people read it.
     pub(crate) last_error: Option<String>,
+    /// When that was.
+    pub(crate) last_error_at: Option<Instant>,
     /// Why it was last stopped, as people read it.
     pub(crate) stopped: Option<&'static str>,
     /// The user has been told that it has failed.
@@ -166,6 +168,7 @@ impl Backend {
             health: Health::new(now),
             ending: Ending::No,
             last_error: None,
+            last_error_at: None,
             stopped: None,
             failure_told: false,
             crashes_told: false,
@@ -294,6 +297,17 @@ impl Backend {
     /// What waits, for whoever only looks.
     pub(crate) fn queued(&self) -> &VecDeque<Frame> {
         &self.queue
+    }
+
+    /// As people may type it.
+    pub(crate) fn alias(&self) -> &str {
+        &self.alias
+    }
+
+    /// Something went wrong.
+    pub(super) fn note_error(&mut self, now: Instant, error: String) {
+        self.last_error = Some(error);
+        self.last_error_at = Some(now);
     }
 
     /// Why it does not serve, and what can be done.

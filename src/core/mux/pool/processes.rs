@@ -364,7 +364,8 @@ impl Mux {
         };
         if death != Death::Expected {
             warn!(backend = backend.name, ?death, what, "gone");
-            backend.last_error = Some(format!("it {what}"));
+            let often = backend.life.spent(policy).unwrap_or_default();
+            backend.note_error(now, format!("it {what}{often}"));
         }
         debug!(backend = backend.name, ?before, ?death, "its process is gone");
         Some(Aftermath { process, cause, what, death, next, advice })
@@ -415,7 +416,12 @@ impl Mux {
         let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
         match after.death {
             Death::Fails => {
-                self.tell_failed(id, &format!("{name} {}; it is not restarted any more", after.what));
+                let often = self.backend(id).and_then(|it| {
+                    let policy = &self.servers.get(it.server).settings.policy;
+                    it.life.spent(policy)
+                });
+                let often = often.unwrap_or_default();
+                self.tell_failed(id, &format!("{name} {}{often}; it is not restarted any more", after.what));
             }
             Death::Restarts => self.tell_crashing(id, &after.what),
             Death::Expected | Death::Stops => {}
@@ -496,7 +502,7 @@ impl Mux {
         let now = self.now();
         warn!(failure.message, "given up");
         let Some(backend) = self.backends.get_mut(id) else { return };
-        backend.last_error = Some(failure.message.clone());
+        backend.note_error(now, failure.message.clone());
         let (process, todo) = (backend.process(), backend.life.fail(now));
         self.abandon(id, failure);
         if todo == Todo::Terminate {

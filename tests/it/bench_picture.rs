@@ -15,7 +15,10 @@ fn scenario(name: &str, unit: &str, against: &str, ratio: f64) -> Value {
 fn report(lspool: &[Value]) -> Value {
     let relay: Vec<Value> = lspool
         .iter()
-        .map(|it| scenario(it["name"].as_str().unwrap(), it["unit"].as_str().unwrap(), "relay", 1.0))
+        .map(|it| {
+            let [name, unit] = ["name", "unit"].map(|key| it[key].as_str().expect("text"));
+            scenario(name, unit, "relay", 1.0)
+        })
         .collect();
     json!({"rounds": 3, "peers": [{"name": "relay", "scenarios": relay}, {"name": "<lspool>", "scenarios": lspool}]})
 }
@@ -24,7 +27,8 @@ fn report(lspool: &[Value]) -> Value {
 fn bars(svg: &str, peer: usize) -> Vec<f64> {
     let begin = format!("<rect class=\"c{peer}\" x=\"210.0\"");
     let bars = svg.lines().filter(|it| it.starts_with(&begin));
-    bars.map(|it| it.split_once("width=\"").unwrap().1.split_once('"').unwrap().0.parse().unwrap()).collect()
+    let width = |it: &str| it.split_once("width=\"")?.1.split_once('"')?.0.parse().ok();
+    bars.map(|it| width(it).expect("a width")).collect()
 }
 
 #[test]

@@ -61,6 +61,13 @@ fn place(browser: &mut Browser, text: &str) -> [f64; 4] {
     serde_json::from_value(found).unwrap_or_else(|it| panic!("{text}: {it}"))
 }
 
+/// A point of what is drawn for this text: how far to the right and how far down, as parts of it.
+fn point(browser: &mut Browser, text: &str, (right, down): (f64, f64)) -> (f64, f64) {
+    let [from, top, to, bottom] = place(browser, text);
+    let to = to.min(f64::from(SIZE.0) - 10.0);
+    ((from + (to - from) * right).floor(), (top + (bottom - top) * down).floor())
+}
+
 #[test]
 #[ignore = "needs Chromium (Debian: chromium); scripts/test runs it where it is"]
 fn page_draws_crash_and_is_searched_by_keyboard() {
@@ -82,18 +89,14 @@ fn page_draws_crash_and_is_searched_by_keyboard() {
 
     // What is seen: bars and marks in their colors, each in its lane.
     let bars = [
-        ("conversation/create", "--turn", [0.5, 0.8]),
-        ("tool ", "--tool", [0.5, 0.8]),
-        ("was ended by signal", "--bad", [0.0, 0.5]),
-        ("started again", "--mark", [0.0, 0.5]),
+        ("conversation/create", "--turn", (0.5, 0.8)),
+        ("tool ", "--tool", (0.5, 0.8)),
+        ("was ended by signal", "--bad", (0.0, 0.5)),
+        ("started again", "--mark", (0.0, 0.5)),
     ];
-    for (text, name, [right, down]) in bars {
-        let [l, t, r, b] = place(&mut browser, text);
-        let (found, wanted) = (
-            pixel(&mut browser, (l + (r.min(1190.0) - l) * right).floor(), (t + (b - t) * down).floor()),
-            color(&mut browser, name),
-        );
-        assert_eq!(found, wanted, "{text}: {l} {t} {r} {b}");
+    for (text, name, part) in bars {
+        let (x, y) = point(&mut browser, text, part);
+        assert_eq!(pixel(&mut browser, x, y), color(&mut browser, name), "{text}: {x} {y}");
     }
     // Both processes lived, one after the other.
     let [first, second] = ["process 0.1", "process 0.2"].map(|it| place(&mut browser, it));
@@ -125,9 +128,8 @@ fn page_draws_crash_and_is_searched_by_keyboard() {
     let found = table(&mut browser);
     assert!(!found.is_empty() && found.len() < all.len(), "{found:#?}");
     assert!(found.iter().all(|it| it.contains("signal")), "{found:#?}");
-    let [l, t, r, b] = place(&mut browser, "conversation/create");
-    let pale = pixel(&mut browser, f64::midpoint(l, r.min(1190.0)).floor(), (t + (b - t) * 0.8).floor());
-    assert_ne!(pale, color(&mut browser, "--turn"));
+    let (x, y) = point(&mut browser, "conversation/create", (0.5, 0.8));
+    assert_ne!(pixel(&mut browser, x, y), color(&mut browser, "--turn"));
     browser.press("Enter");
     assert_eq!(selected(&mut browser), found[0]);
     assert_eq!(browser.value("document.activeElement == $('search')"), false);
@@ -148,9 +150,8 @@ fn page_draws_crash_and_is_searched_by_keyboard() {
     assert_eq!(logged, Vec::<&Value>::new());
 
     // With a mouse: a bar says what it is, and a click selects it.
-    let [l, t, r, b] = place(&mut browser, "conversation/create");
-    let top = browser.value("canvas.getBoundingClientRect().top").as_f64().expect("a number");
-    let (x, y) = (f64::midpoint(l, r.min(1190.0)), top + f64::midpoint(t, b));
+    let (x, y) = point(&mut browser, "conversation/create", (0.5, 0.5));
+    let y = y + browser.value("canvas.getBoundingClientRect().top").as_f64().expect("a number");
     browser.mouse("mouseMoved", x, y);
     let tip = browser.value("getComputedStyle(tip).display == 'block' ? tip.innerText : ''").to_string();
     assert!(tip.contains("conversation/create") && tip.contains("took"), "{tip}");
@@ -277,7 +278,6 @@ fn large(sandbox: &Sandbox, bytes: usize) -> PathBuf {
 
 #[test]
 #[ignore = "takes a minute, needs Chromium: cargo nextest run --all-features --run-ignored only browser"]
-#[expect(clippy::print_stderr, reason = "whoever runs it wants the figures")]
 fn page_of_100_mb_recording_opens_and_answers() {
     let sandbox = Sandbox::new();
     let recording = large(&sandbox, 100 << 20);

@@ -91,7 +91,7 @@ fn page_draws_crash_and_is_searched_by_keyboard() {
     let bars = [
         ("conversation/create", "--turn", (0.5, 0.8)),
         ("tool ", "--tool", (0.5, 0.8)),
-        ("was ended by signal", "--bad", (0.0, 0.5)),
+        ("ended by signal", "--bad", (0.0, 0.5)),
         ("started again", "--mark", (0.0, 0.5)),
     ];
     for (text, name, part) in bars {

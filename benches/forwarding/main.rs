@@ -9,6 +9,7 @@
 
 mod instructions;
 mod load;
+mod picture;
 mod procfs;
 mod relay;
 mod report;
@@ -17,9 +18,14 @@ mod server;
 mod session;
 mod wire;
 
-use std::{error::Error, fs, path::PathBuf};
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::{Parser, Subcommand};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
@@ -56,6 +62,12 @@ struct Flags {
     /// Write the figures to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw the figures into this file, too
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Measure nothing: draw the figures that --json wrote to this file
+    #[arg(long, value_name = "FILE", requires = "svg")]
+    from: Option<PathBuf>,
     /// What `cargo bench` says.
     #[arg(long, hide = true)]
     bench: bool,
@@ -79,6 +91,9 @@ fn main() -> Result<()> {
         Some(Role::Relay { command }) => Ok(relay::run(command)?),
         None if flags.scale => scale::run(flags.rounds, flags.instructions),
         None if flags.instructions => instructions::run(flags.update),
+        None if let Some(figures) = &flags.from => {
+            draw(&serde_json::from_slice(&fs::read(figures)?)?, flags.svg.as_deref())
+        }
         None => compare(&flags),
     }
 }
@@ -157,8 +172,16 @@ fn compare(flags: &Flags) -> Result<()> {
     }
     eprint!("\r\x1b[K");
     report::print(&results);
+    let figures = report::json(&results);
     if let Some(file) = &flags.json {
-        fs::write(file, serde_json::to_vec_pretty(&report::json(&results))?)?;
+        fs::write(file, serde_json::to_vec_pretty(&figures)?)?;
+    }
+    draw(&figures, flags.svg.as_deref())
+}
+
+fn draw(figures: &Value, file: Option<&Path>) -> Result<()> {
+    if let Some(file) = file {
+        fs::write(file, picture::svg(figures))?;
     }
     Ok(())
 }

@@ -40,7 +40,10 @@ pub(super) fn run(file: &Path, filter: &Filter, html: bool, screen: Screen) -> a
     let form = if html { Form::Page } else { Form::Text(screen) };
     let text = text(replay::open(file)?, filter, form);
     let text = text.with_context(|| file.display().to_string())?;
-    print(&text)?;
+    match text {
+        Ok(text) => print(&text)?,
+        Err(unknown) => bail!("{}: {unknown}", file.display()),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -51,18 +54,39 @@ enum Form {
     Page,
 }
 
-/// Renders a recording.
-fn text(input: impl BufRead, filter: &Filter, form: Form) -> Result<String, Problem> {
+/// A conversation that is not in the recording, and those that are.
+#[derive(Debug, thiserror::Error)]
+#[error("no conversation {wanted:?}; {}", listed(.known))]
+struct Unknown {
+    wanted: String,
+    known: Vec<String>,
+}
+
+fn listed(all: &[String]) -> String {
+    match all {
+        [] => "it has no conversation".to_owned(),
+        all => format!("expected one of\n  {}", all.join("\n  ")),
+    }
+}
+
+/// The text for a recording.
+fn text(input: impl BufRead, filter: &Filter, form: Form) -> Result<Result<String, Unknown>, Problem> {
     let mut source = Source::new(input);
     let mut timeline = Timeline::new(filter.method.as_deref());
     while let Some(entry) = source.next().transpose()? {
         timeline.add(&entry, source.is_of_lspool());
     }
     let (timeline, note) = (timeline.finish(), source.note());
-    Ok(match form {
+    if let Some(wanted) = &filter.conversation {
+        let known = timeline.conversations();
+        if !known.contains(wanted) {
+            return Ok(Err(Unknown { wanted: wanted.clone(), known }));
+        }
+    }
+    Ok(Ok(match form {
         Form::Text(screen) => table::text(&timeline, filter, note.as_deref(), screen),
         Form::Page => html::page(&timeline, filter, note.as_deref()),
-    })
+    }))
 }
 
 /// Whether a text matches a pattern with `*` for anything.

@@ -7,6 +7,10 @@ use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc, time::Duration};
 
 use serde_json::json;
 use tokio::time::Instant;
+use tracing_subscriber::fmt::{
+    format::Writer,
+    time::{FormatTime as _, SystemTime},
+};
 
 use super::outbox::Outbox;
 use crate::{
@@ -76,9 +80,9 @@ impl Log {
         self.0.borrow_mut().followers.retain(|it| it.client != client);
     }
 
-    /// Adds a line of lspool about the processes.
+    /// Notes something about the processes, and when it was.
     pub(super) fn note(&self, what: impl fmt::Display) {
-        self.add(None, format!("[lspool] {what}"));
+        self.add(None, format!("[lspool] {what} ({})", utc()));
     }
 
     /// Moves the lines to another backend, because its process was adopted.
@@ -125,7 +129,18 @@ impl Log {
     }
 }
 
-/// Collects the lines of one process.
+/// The time of day on the wall, to a second.
+fn utc() -> String {
+    let mut text = String::new();
+    let written = SystemTime.format_time(&mut Writer::new(&mut text));
+    // As RFC 3339 has it: `2026-11-29T20:35:09.123456Z`.
+    match (written, text.split_once('T')) {
+        (Ok(()), Some((day, time))) => format!("{day} {} UTC", time.get(..8).unwrap_or(time)),
+        (Ok(()) | Err(_), _) => text,
+    }
+}
+
+/// Writes down what one process says.
 #[derive(Debug)]
 pub(super) struct Scribe {
     log: Log,
@@ -244,7 +259,12 @@ mod tests {
         let mut second = scribe(&log, 2);
         second.push(b"of the second\n");
         assert_eq!(second.finish(), "of the second");
-        assert_eq!(lines(&log), ["of the first", "[lspool] process 2 started", "of the second"]);
+        let lines_now = lines(&log);
+        assert_eq!((&*lines_now[0], &*lines_now[2], lines_now.len()), ("of the first", "of the second", 3));
+        let when = lines_now[1].strip_prefix("[lspool] process 2 started (").unwrap();
+        // The shape of 2026-11-29 20:35:09 UTC.
+        let shape: String = when.chars().map(|it| if it.is_ascii_digit() { '0' } else { it }).collect();
+        assert_eq!(shape, "0000-00-00 00:00:00 UTC)");
         for _ in 0..1000 {
             second.push(&[b'y'; 1000]);
             second.push(b"\n");

@@ -360,7 +360,11 @@ impl Watcher {
             task.abort();
         }
         let stderr = self.scribe.borrow_mut().finish();
-        self.scribe.borrow().note(format_args!("process {} ended: {exit}", self.leader.pid()));
+        let why = match *self.ending.borrow() {
+            Ending::No => "by itself",
+            Ending::Gently(_) | Ending::AtOnce => "on request of lspool",
+        };
+        self.scribe.borrow().note(format_args!("process {} ended {why}: {exit}", self.leader.pid()));
         self.events.tell(Event::Exited { process: self.id, exit, stderr });
     }
 

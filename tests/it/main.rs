@@ -1,6 +1,8 @@
 //! All integration tests, in one binary: it is linked once.
 
 mod agents;
+mod bench_picture;
+mod browser;
 mod builtin_tools;
 mod cancel;
 mod catalog;
@@ -10,6 +12,7 @@ mod control;
 mod conversations;
 mod crash;
 mod drift;
+mod editors;
 mod emacs;
 mod faults;
 mod generic;

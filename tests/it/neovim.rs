@@ -1,32 +1,20 @@
 //! Neovim with lspool in its configuration, in front of Pyright.
 
-use std::{process::Stdio, time::Duration};
-
 use serde_json::{Value, json};
 
-use super::support::{
-    copilot::uri,
-    processes::Mark,
-    real::{self, Sandbox},
+use super::{
+    editors::{Kill, LSPOOL, run},
+    support::{
+        copilot::uri,
+        real::{self, Sandbox},
+    },
 };
-
-/// A file with one error.
-pub(super) const TEXT: &str = "\
-import os
-
-
-def greet(name: str) -> str:
-    \"\"\"Says hello.\"\"\"
-    return name
-
-greet(os.getcwd() + undefined_name)
-";
 
 #[test]
 fn neovim_gets_same_results_through_lspool() {
     let sandbox = Sandbox::new();
-    let without = neovim(&sandbox, "neovim.lua", &[]);
-    let with = neovim(&sandbox, "neovim.lua", &[env!("CARGO_BIN_EXE_lspool"), "--"]);
+    let without = neovim(&sandbox, "neovim.lua", &[], Kill::Never);
+    let with = neovim(&sandbox, "neovim.lua", &LSPOOL, Kill::Never);
 
     assert_eq!(with["failed"], Value::Null, "{with:#}");
     let diagnostics = with["diagnostics"].as_array().expect("a list");
@@ -45,7 +33,7 @@ fn neovim_gets_same_results_through_lspool() {
 #[test]
 fn neovim_shows_status_and_restarts_server() {
     let sandbox = Sandbox::new();
-    let results = neovim(&sandbox, "neovim_control.lua", &[env!("CARGO_BIN_EXE_lspool"), "--"]);
+    let results = neovim(&sandbox, "neovim_control.lua", &LSPOOL, Kill::Never);
     let commands = results["commands"].as_array().expect("a list");
     for command in ["status", "restart", "reload"] {
         let is_it = |it: &serde_json::Value| {
@@ -67,26 +55,41 @@ fn neovim_shows_status_and_restarts_server() {
     assert!(results["changes"].as_u64() > Some(0), "{results:#}");
 }
 
-/// The command of the server as the scripts read it.
-pub(super) fn command_of(before: &[&str]) -> String {
-    let pyright = real::pyright();
-    let server = [pyright.to_str().expect("the repository's path is text"), "--stdio"];
-    [before, &server].concat().join("\n")
+/// The README tells what happens, in the words that its user sees. Times and ids of processes are those of one run.
+#[test]
+fn readme_shows_what_neovim_shows_in_a_crash() {
+    let readme = include_str!("../../README.md");
+    let block = readme.split("```\n").find(|it| it.contains(" hovers ")).expect("a recording of a crash");
+    let told: Vec<(String, String)> = block.lines().map(readme_line).collect();
+    let sandbox = Sandbox::new();
+
+    let with = neovim(&sandbox, "neovim_crash.lua", &LSPOOL, Kill::OnRequest);
+    assert_eq!(with["failed"], Value::Null, "{with:#}");
+    let shown: Vec<(String, String)> = serde_json::from_value(with["events"].clone()).expect("pairs");
+    assert_eq!(shown, told);
+    assert_eq!((&with["messages"], &with["keeps_client"]), (&json!(""), &json!(true)), "{with:#}");
+
+    let without = neovim(&sandbox, "neovim_crash.lua", &[], Kill::OnRequest);
+    let message = without["messages"].as_str().unwrap_or_default();
+    let quoted = readme.split('`').find(|it| it.starts_with("Client pyright quit")).expect("a message");
+    assert!(message.starts_with(quoted), "{without:#}");
+    assert_eq!(without["keeps_client"], false, "{without:#}");
 }
 
-/// Runs a session from start to `:quitall!`, after which no process may be left.
-fn neovim(sandbox: &Sandbox, script: &str, before: &[&str]) -> Value {
-    sandbox.write("greeting.py", TEXT);
-    sandbox.write("pyproject.toml", "");
+/// Who does what: `5.0 s  shows   line 8: …     a remark`.
+fn readme_line(line: &str) -> (String, String) {
+    let (_, rest) = line.split_once(" s  ").expect("a time");
+    let (verb, rest) = rest.split_once(' ').expect("a verb");
+    let text = rest.trim_start().split("   ").next().unwrap_or_default().trim();
+    // Which process it is differs from run to run.
+    let text = if verb == "$" { text.trim_end_matches(|it: char| it.is_ascii_digit()).trim() } else { text };
+    (verb.to_owned(), text.to_owned())
+}
+
+/// Runs a session from start to `:quitall!`.
+fn neovim(sandbox: &Sandbox, script: &str, before: &[&str], kill: Kill) -> Value {
     let mut command = sandbox.command(real::nvim());
     let script = format!("{}/tests/editors/{script}", env!("CARGO_MANIFEST_DIR"));
     command.args(["--clean", "--headless", "-c", &format!("luafile {script}")]);
-    command.env("LSPOOL_COMMAND", command_of(before)).stdin(Stdio::null());
-    let mark = Mark::of(&mut command);
-    let output = command.output().expect("Neovim starts");
-    mark.wait_gone(Duration::from_secs(5));
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let line = stdout.lines().find(|line| line.starts_with('{'));
-    let line = line.unwrap_or_else(|| panic!("no results\n{stdout}\n{stderr}"));
-    serde_json::from_str(line).expect("the script prints JSON")
+    run(sandbox, command, before, kill)
 }

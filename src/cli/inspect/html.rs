@@ -18,7 +18,10 @@ const PAGE: &str = include_str!("page.html");
 /// Longer texts are cut: an argument of a tool may be a whole file.
 const LONGEST: usize = 400;
 
-/// The kinds of drawn things. The page uses the same numbers.
+/// A request waits at least so long if the page says that it waited: less is what lspool itself needs.
+const VISIBLE: Duration = Duration::from_millis(1);
+
+/// What is drawn; the page knows these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Request = 0,
@@ -96,7 +99,8 @@ fn event(row: &Row, lane: usize) -> Value {
     };
     let outcome = if kind == Kind::Mark { "" } else { text };
     let [what, outcome] = [what.as_str(), outcome].map(|it| shorten(plain(it).trim(), LONGEST));
-    json!([millis(row.at), row.took.map(millis), lane, kind as u8, what, outcome, is_bad])
+    let waited = row.waited.filter(|it| *it >= VISIBLE).map(millis);
+    json!([millis(row.at), row.took.map(millis), lane, kind as u8, what, outcome, is_bad, waited])
 }
 
 /// Milliseconds, to a microsecond.

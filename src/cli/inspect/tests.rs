@@ -5,7 +5,7 @@ use super::*;
 use crate::{config::Config, core::Identity, recording::encode::Encoder};
 
 fn inspect(text: &str, filter: &Filter) -> String {
-    super::text(text.as_bytes(), filter, Form::Text(Screen::default())).unwrap()
+    super::text(text.as_bytes(), filter, Form::Text(Screen::default())).unwrap().unwrap()
 }
 
 fn fixture(name: &str) -> String {
@@ -206,16 +206,6 @@ fn inspect_shows_only_the_chosen_conversation() {
                  1.910              < $/progress end
         "#]],
     );
-    let filter = Filter { conversation: Some("nobody's".to_owned()), ..Filter::default() };
-    check(
-        &fixture("parallel"),
-        &filter,
-        &expect![[r#"
-            transcript: 54 messages in 2.24 s
-
-            no message matches
-        "#]],
-    );
 }
 
 #[test]
@@ -238,7 +228,7 @@ fn inspect_reports_torn_last_line() {
 #[test]
 fn inspect_colors_change_no_text() {
     let screen = Screen { size: Some((40, 24)), is_colored: true };
-    let text = super::text(crash().as_bytes(), &Filter::default(), Form::Text(screen)).unwrap();
+    let text = super::text(crash().as_bytes(), &Filter::default(), Form::Text(screen)).unwrap().unwrap();
     let mut plain = String::new();
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("\x1b[") {
@@ -273,7 +263,7 @@ fn is_like_matches_wildcards() {
 #[test]
 fn page_has_lanes_and_loads_nothing() {
     let evil = crash().replace("out of memory", "</script><script>alert(1)");
-    let page = super::text(evil.as_bytes(), &Filter::default(), Form::Page).unwrap();
+    let page = super::text(evil.as_bytes(), &Filter::default(), Form::Page).unwrap().unwrap();
     assert_eq!(page.matches("</script>").count(), 2, "the data and the program");
     for loading in ["http:", "https:", "src=", "import ", "url(", "fetch("] {
         assert!(!page.contains(loading), "{loading}");
@@ -298,7 +288,8 @@ fn page_has_lanes_and_loads_nothing() {
               1,
               "conversation/create \"go\"",
               "",
-              false
+              false,
+              999.0
             ],
             [
               2.0,
@@ -316,7 +307,8 @@ fn page_has_lanes_and_loads_nothing() {
               4,
               "started (process 4711)",
               "",
-              false
+              false,
+              null
             ],
             [
               1001.0,
@@ -325,7 +317,8 @@ fn page_has_lanes_and_loads_nothing() {
               2,
               "tool read_file {\"a\":1}",
               "error",
-              true
+              true,
+              null
             ],
             [
               2000.0,
@@ -334,7 +327,8 @@ fn page_has_lanes_and_loads_nothing() {
               4,
               "ended by signal 6: </script><script>alert(1)",
               "",
-              true
+              true,
+              null
             ],
             [
               2501.0,
@@ -352,7 +346,8 @@ fn page_has_lanes_and_loads_nothing() {
               4,
               "started again (process 4712)",
               "",
-              false
+              false,
+              null
             ],
             [
               63600.0,
@@ -361,7 +356,8 @@ fn page_has_lanes_and_loads_nothing() {
               0,
               "textDocument/hover b.py",
               "error -32801: modified",
-              true
+              true,
+              null
             ],
             [
               63900.0,
@@ -370,10 +366,36 @@ fn page_has_lanes_and_loads_nothing() {
               4,
               "ended by signal 15",
               "",
-              false
+              false,
+              null
             ]
           ]
         }
     "#]]
     .assert_eq(&format!("{data:#}\n"));
+}
+
+#[test]
+fn unknown_conversation_is_an_error_that_lists_known_ones() {
+    let filter = Filter { conversation: Some("nope".to_owned()), ..Filter::default() };
+    let form = Form::Text(Screen::default());
+    let unknown = super::text(crash().as_bytes(), &filter, form).unwrap().unwrap_err();
+    assert_eq!(unknown.to_string(), "no conversation \"nope\"; expected one of\n  c");
+    let empty = super::text(header().as_bytes(), &filter, form).unwrap().unwrap_err();
+    assert_eq!(empty.to_string(), "no conversation \"nope\"; it has no conversation");
+}
+
+#[test]
+fn page_shows_how_long_request_waited_for_process() {
+    let page = super::text(crash().as_bytes(), &Filter::default(), Form::Page).unwrap().unwrap();
+    let (_, data) = page.split_once(r#"<script id="data" type="application/json">"#).unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let waited = |what: &str| {
+        let rows = data["rows"].as_array().unwrap();
+        rows.iter().find(|it| it[4].as_str().unwrap().contains(what)).unwrap()[7].clone()
+    };
+    // It came at 1 ms and went to the process at 1000 ms; that the next process got it again changes nothing.
+    assert_eq!(waited("conversation/create"), 999.0);
+    assert_eq!(waited("textDocument/hover"), Value::Null);
+    assert_eq!(waited("started (process 4711)"), Value::Null);
 }

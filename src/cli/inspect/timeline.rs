@@ -1,7 +1,7 @@
 //! Turns messages into rows. A request and its answer are one row.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -23,6 +23,8 @@ use crate::{
 pub(super) struct Row {
     pub(super) at: Duration,
     pub(super) took: Option<Duration>,
+    /// How long lspool held it until a process could take it.
+    pub(super) waited: Option<Duration>,
     /// The process of a transcript.
     pub(super) process: Arc<str>,
     pub(super) group: Group,
@@ -73,7 +75,9 @@ pub(super) struct Timeline {
     open: HashMap<(Arc<str>, bool, String), usize>,
     /// The rows of turns, by process and token.
     tokens: HashMap<(Arc<str>, String), usize>,
-    /// Processes that lspool ended.
+    /// By method and what it is about: requests of the editor that no process has got.
+    held: HashMap<(String, String), VecDeque<usize>>,
+    /// Processes that were told to end.
     told_to_end: BTreeSet<Arc<str>>,
 }
 
@@ -106,12 +110,24 @@ impl Timeline {
                 self.messages += 1;
                 self.said(entry, *side, frame);
             }
-            What::Said(Side::Client, frame) => self.passed_on(&entry.process, frame),
+            What::Said(Side::Client, frame) => self.passed_on(entry, frame),
             What::Said(Side::Server, _) => {}
         }
     }
 
-    /// Closes the timeline.
+    /// The ids of all conversations, in the order in which they begin.
+    pub(super) fn conversations(&self) -> Vec<String> {
+        let mut ids: Vec<String> = Vec::new();
+        for row in &self.rows {
+            match &row.group {
+                Group::Conversation(id) if !ids.contains(id) => ids.push(id.clone()),
+                Group::Conversation(_) | Group::Session | Group::Processes => {}
+            }
+        }
+        ids
+    }
+
+    /// All there is to show.
     pub(super) fn finish(mut self) -> Timeline {
         if self.is_of_lspool && self.end.is_none() {
             self.end = Some("it was cut off".to_owned());
@@ -119,12 +135,20 @@ impl Timeline {
         self
     }
 
-    /// Notes which conversations a process serves, from a message of lspool to it.
-    fn passed_on(&mut self, process: &Arc<str>, frame: &Frame) {
-        if !matches!(frame.method(), Some("conversation/create" | "conversation/turn")) {
+    /// lspool says something to a process: which conversations it serves, and how long a request waited.
+    fn passed_on(&mut self, entry: &Entry, frame: &Frame) {
+        let (Kind::Request, Some(method)) = (frame.kind(), frame.method()) else { return };
+        let params = parsed(frame.params());
+        // The ids differ, but requests of one kind keep their order.
+        let key = (method.to_owned(), detail(method, &params));
+        if let Some(row) = self.held.get_mut(&key).and_then(VecDeque::pop_front) {
+            self.rows[row].waited = Some(entry.at.saturating_sub(self.rows[row].at));
+        }
+        if !matches!(method, "conversation/create" | "conversation/turn") {
             return;
         }
-        let Some(conversation) = name(&parsed(frame.params())["conversationId"]) else { return };
+        let process = &entry.process;
+        let Some(conversation) = name(&params["conversationId"]) else { return };
         let served = self.served.entry(conversation).or_default();
         if served.last() != Some(process) {
             served.push(process.clone());
@@ -136,6 +160,10 @@ impl Timeline {
         match frame.kind() {
             Kind::Request => {
                 let row = self.row(entry, is_of_server, frame, Outcome::Open);
+                if let (true, false, Some(of)) = (self.is_of_lspool, is_of_server, self.rows.get(row)) {
+                    let key = (of.method.clone(), of.detail.clone());
+                    self.held.entry(key).or_default().push_back(row);
+                }
                 if let Some(id) = frame.id() {
                     self.open.insert((entry.process.clone(), is_of_server, id.to_string()), row);
                 }
@@ -170,6 +198,7 @@ impl Timeline {
         self.rows.push(Row {
             at: entry.at,
             took: None,
+            waited: None,
             process: entry.process.clone(),
             group: conversation.map_or(Group::Session, Group::Conversation),
             is_of_server,
@@ -197,6 +226,13 @@ impl Timeline {
     }
 
     fn answered(&mut self, row: usize, at: Duration, frame: &Frame) {
+        let of = &self.rows[row];
+        // Cancelled while it waited, or not for a process.
+        if of.waited.is_none()
+            && let Some(held) = self.held.get_mut(&(of.method.clone(), of.detail.clone()))
+        {
+            held.retain(|it| *it != row);
+        }
         let row = &mut self.rows[row];
         row.took = Some(at.saturating_sub(row.at));
         if let Some(error) = frame.error_value() {
@@ -307,6 +343,7 @@ impl Timeline {
         self.rows.push(Row {
             at: entry.at,
             took: None,
+            waited: None,
             process: entry.process.clone(),
             group: Group::Processes,
             is_of_server: true,

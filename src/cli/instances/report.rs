@@ -126,7 +126,13 @@ pub(super) struct Backend {
     #[serde(default)]
     dropped: Dropped,
     last_error: Option<String>,
-    /// Why it is stopped.
+    #[serde(default)]
+    last_error_at: Option<u64>,
+    #[serde(default)]
+    crashes: u64,
+    #[serde(default)]
+    next_start: Option<u64>,
+    /// Why it was stopped, if it is.
     #[serde(default)]
     stopped: Option<String>,
 }
@@ -173,6 +179,13 @@ impl Backend {
             (None, Some(tools)) if tools.is_empty() => "none".to_owned(),
             (None, Some(tools)) => tools.join(","),
         }
+    }
+
+    /// How often it has crashed, if that was no single accident, and when it last went wrong.
+    fn error_label(&self, now: u64) -> String {
+        let ago = self.last_error_at.map(|at| format!(" {} ago", span(now.saturating_sub(at))));
+        let crashes = (self.crashes > 1).then(|| format!("crashed {} times, ", self.crashes));
+        format!("{}last error{}", crashes.unwrap_or_default(), ago.unwrap_or_default())
     }
 
     fn tone(&self) -> Tone {
@@ -312,7 +325,11 @@ pub(super) fn instance(
             note("stopped", why, width, screen, lines);
         }
         if let Some(error) = &backend.last_error {
-            note("last error", error, width, screen, lines);
+            note(&backend.error_label(now), error, width, screen, lines);
+        }
+        // One that is due waits for the process before it.
+        if let Some(at) = backend.next_start.filter(|at| *at > now) {
+            note("next start", &format!("in {}", span(at - now + 999)), width, screen, lines);
         }
         if backend.state == "failed" {
             let restart = format!("run `lspool restart {}`", shell_word(&backend.name));

@@ -46,7 +46,8 @@ fn many() -> Value {
             tools_in_name,
             &json!({
                 "toolset": tools, "state": "restarting", "pid": null, "rss_bytes": null, "restarts": 3, "refused": 12,
-                "last_error": "crashed: signal 9\nthe last line\x1b[2J",
+                "last_error": "crashed: signal 9\nthe last line\x1b[2J", "last_error_at": NOW - 120_000, "crashes": 3,
+                "next_start": NOW + 2_400,
             }),
         ),
         backend(
@@ -77,8 +78,9 @@ fn status_table_shows_every_backend() {
               SERVER   TOOLS                                           STATE       SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
               copilot  all                                             ready       3 min  4712  360 MiB         0      2         1        0
               copilot  grep_search,list_dir,read_file,semantic_search  restarting  3 min     -        -         3      2         1       12
-                last error: crashed: signal 9
+                crashed 3 times, last error 2 min ago: crashed: signal 9
                   the last line�[2J
+                next start: in 3 s
               copilot  none                                            failed        2 h  4712  360 MiB         0      2         1        0
                 hint: run `lspool restart 'partition "" of copilot'`
         "#]],
@@ -112,8 +114,9 @@ fn status_table_shortens_tools_in_narrow_terminal() {
               SERVER   TOOLS                STATE       SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
               copilot  all                  ready       3 min  4712  360 MiB         0      2         1        0
               copilot  grep_search,list_d…  restarting  3 min     -        -         3      2         1       12
-                last error: crashed: signal 9
+                crashed 3 times, last error 2 min ago: crashed: signal 9
                   the last line�[2J
+                next start: in 3 s
               copilot  none                 failed        2 h  4712  360 MiB         0      2         1        0
                 hint: run `lspool restart 'partition "" of copilot'`
         "#]],
@@ -130,8 +133,9 @@ fn status_table_drops_columns_in_narrower_terminal() {
               SERVER   TOOLS              STATE       SINCE   PID   MEMORY  RESTARTS
               copilot  all                ready       3 min  4712  360 MiB         0
               copilot  grep_search,list…  restarting  3 min     -        -         3
-                last error: crashed: signal 9
+                crashed 3 times, last error 2 min ago: crashed: signal 9
                   the last line�[2J
+                next start: in 3 s
               copilot  none               failed        2 h  4712  360 MiB         0
                 hint: run `lspool restart 'partition "" of copilot'`
         "#]],
@@ -148,8 +152,9 @@ fn status_table_colors_states() {
               ␛[2mSERVER␛[0m   ␛[2mTOOLS␛[0m                                    ␛[2mSTATE␛[0m       ␛[2mSINCE␛[0m   ␛[2mPID␛[0m   ␛[2mMEMORY␛[0m  ␛[2mRESTARTS␛[0m  ␛[2mCHATS␛[0m  ␛[2mREQUESTS␛[0m  ␛[2mREFUSED␛[0m
               copilot  all                                      ␛[32mready␛[0m       3 min  4712  360 MiB         0      2         1        0
               copilot  grep_search,list_dir,read_file,semanti…  ␛[33mrestarting␛[0m  3 min     -        -         3      2         1       12
-            ␛[2m    last error: crashed: signal 9␛[0m
+            ␛[2m    crashed 3 times, last error 2 min ago: crashed: signal 9␛[0m
             ␛[2m      the last line�[2J␛[0m
+            ␛[2m    next start: in 3 s␛[0m
               copilot  none                                     ␛[31mfailed␛[0m        2 h  4712  360 MiB         0      2         1        0
             ␛[2m    hint: run `lspool restart 'partition "" of copilot'`␛[0m
         "#]],

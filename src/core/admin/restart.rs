@@ -145,9 +145,9 @@ impl Admin {
             Some(SHOW_LOG) => {
                 let last = backend.last_error.as_deref().unwrap_or("no error");
                 let message = format!(
-                    "{}: {last}. Its stderr: `lspool logs {:?} --pid {}`",
+                    "{}: {last}. All it wrote to stderr: lspool logs {} --pid {}",
                     backend.name,
-                    backend.name,
+                    backend.alias(),
                     mux.identity().pid
                 );
                 mux.show(Severity::Info, &message);

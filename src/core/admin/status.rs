@@ -116,11 +116,14 @@ impl Admin {
             "pid": it.pid,
             "rss_bytes": it.health.memory.filter(|_| it.life.is_alive()),
             "restarts": it.life.n_restarts(),
+            "crashes": it.life.n_crashes(),
             "conversations": copilot.map_or(0, |copilot| copilot.conversations().n_belonging_to(it.id)),
             "in_flight": mux.requests().n_owed_by(it.id),
             "refused": copilot.map_or(0, |copilot| copilot.n_refused(it.id)),
             "dropped": self.dropped.backends.get(&it.id).copied().unwrap_or_default(),
             "last_error": it.last_error,
+            "last_error_at": it.last_error_at.map(|at| millis(mux, at)),
+            "next_start": it.life.next_start().map(|at| millis(mux, at)),
             "stopped": it.stopped.filter(|_| state == LifecycleState::Stopped),
         });
         moment.apply(&mut status);

@@ -34,7 +34,7 @@ fn status_reports_state_of_every_backend() {
     assert_eq!(
         *one,
         json!({"name": "copilot", "toolset": null, "state": "ready", "since": 5, "pid": 1000, "restarts": 0,
-            "conversations": 0, "refused": 0, "dropped": {"log_messages": 0, "reports": 0}, "last_error": null,
+            "crashes": 0, "last_error_at": null, "next_start": null, "conversations": 0, "refused": 0, "dropped": {"log_messages": 0, "reports": 0}, "last_error": null,
             "rss_bytes": 5 << 20, "in_flight": 0, "stopped": null})
     );
     let members: Vec<&String> = one.as_object().unwrap().keys().collect();
@@ -48,11 +48,14 @@ fn status_reports_state_of_every_backend() {
             "pid",
             "rss_bytes",
             "restarts",
+            "crashes",
             "conversations",
             "in_flight",
             "refused",
             "dropped",
             "last_error",
+            "last_error_at",
+            "next_start",
             "stopped"
         ]
     );

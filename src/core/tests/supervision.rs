@@ -56,6 +56,14 @@ fn crash_loop_shows_one_message_that_offers_restart() {
     let titles: Vec<_> =
         offers[0]["params"]["actions"].as_array().unwrap().iter().map(|it| &it["title"]).collect();
     assert_eq!(titles, ["Restart", "Show log"]);
+    // Why it was given up is told there and in the status.
+    let offer = offers[0]["params"]["message"].as_str().unwrap();
+    let backend = &it.core.mux.backends()[crate::core::tests::stage::PRIMARY];
+    for told in [offer, backend.last_error.as_deref().unwrap()] {
+        assert!(told.contains("exited (signal 9); it crashed 6 times within 180 s"), "{told}");
+    }
+    assert_eq!((backend.life.n_crashes(), backend.life.next_start()), (6, None));
+    assert!(backend.last_error_at.is_some());
     it.editor(json!({"id": 7, "method": "textDocument/hover"}));
     let told = it.take(EDITOR);
     assert_eq!(told[0]["error"]["data"]["lspool"]["cause"], "unavailable", "at once");
@@ -207,7 +215,8 @@ fn failed_server_shows_log_on_request() {
     it.editor(json!({"id": offer["id"], "result": {"title": "Show log"}}));
     let told = it.take(EDITOR);
     assert_eq!(told[0]["method"], "window/showMessage");
-    assert!(told[0]["params"]["message"].as_str().unwrap().contains("signal 9"), "{told:?}");
+    let message = told[0]["params"]["message"].as_str().unwrap();
+    assert!(message.contains("signal 9") && message.ends_with("lspool logs copilot --pid 77"), "{message}");
     assert_eq!(state(&it), "failed");
 }
 

@@ -46,8 +46,9 @@ fn status_describes_running_instance() {
         backend,
         json!({
             "name": NAME, "toolset": null, "state": "ready", "since": null, "pid": server.pid, "rss_bytes": null,
-            "restarts": 0, "conversations": 0, "in_flight": 1, "refused": 0, "dropped": {"log_messages": 0, "reports": 0},
-            "last_error": null, "stopped": null,
+            "restarts": 0, "crashes": 0, "conversations": 0, "in_flight": 1, "refused": 0,
+            "dropped": {"log_messages": 0, "reports": 0}, "last_error": null, "last_error_at": null, "next_start": null,
+            "stopped": null,
         })
     );
     server.answer(&asked, Value::Null);
@@ -133,27 +134,30 @@ fn logs_outlive_process_and_can_be_followed() {
     let first = server.pid;
     server.mutter("one\nGH_TOKEN=ghu_secret123\n");
     let mut following = Running::start(&sandbox, &["logs", "-f", NAME]);
-    assert_eq!(following.line(), format!("[lspool] process {first} started"));
+    let is_noted = |line: &str, what: &str| {
+        let when = line.trim_end().strip_prefix(&format!("[lspool] {what} ("));
+        assert!(when.is_some_and(|it| it.ends_with(" UTC)")), "{line}: {what}");
+    };
+    is_noted(&following.line(), &format!("process {first} started"));
     assert_eq!(following.line(), "one");
     assert_eq!(following.line(), "GH_TOKEN=<secret>");
     server.mutter("two\n");
     assert_eq!(following.line(), "two");
     server.exit(7);
-    assert_eq!(following.line(), format!("[lspool] process {first} ended: exit code 7"));
+    is_noted(&following.line(), &format!("process {first} ended by itself: exit code 7"));
     let server = comes_up(&host);
-    assert_eq!(following.line(), format!("[lspool] process {} started", server.pid));
-    let all = [
-        format!("[lspool] process {first} started"),
-        "one".to_owned(),
-        "GH_TOKEN=<secret>".to_owned(),
-        "two".to_owned(),
-        format!("[lspool] process {first} ended: exit code 7"),
-        format!("[lspool] process {} started", server.pid),
-    ];
-    says(&sandbox, &["logs", NAME], 0, &(all.join("\n") + "\n"), "");
+    is_noted(&following.line(), &format!("process {} started", server.pid));
+    let output = run(&sandbox, &["logs", NAME]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    is_noted(lines[0], &format!("process {first} started"));
+    assert_eq!(&lines[1..4], ["one", "GH_TOKEN=<secret>", "two"]);
+    is_noted(lines[4], &format!("process {first} ended by itself: exit code 7"));
+    is_noted(lines[5], &format!("process {} started", server.pid));
+    assert_eq!((lines.len(), output.status.code()), (6, Some(0)));
     end(&editor, &server);
     // The end of lspool is the end of its logs.
-    assert_eq!(following.line(), format!("[lspool] process {} ended: exit code 0", server.pid));
+    is_noted(&following.line(), &format!("process {} ended on request of lspool: exit code 0", server.pid));
     assert_eq!(following.line(), "");
     assert_eq!(following.wait(), Some(0));
 }
@@ -174,7 +178,7 @@ fn command_asks_for_pid_when_two_instances_match() {
     says(&sandbox, &["stop", NAME], 2, "", &several);
     let output = run(&sandbox, &["logs", NAME, "--pid", &second.pid().to_string()]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(text, format!("[lspool] process {} started\n", second_server.pid));
+    assert!(text.starts_with(&format!("[lspool] process {} started (", second_server.pid)), "{text}");
     end(&first, &first_server);
     end(&second, &second_server);
 }

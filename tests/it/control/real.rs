@@ -101,8 +101,11 @@ fn cell_of(cell: &str, column: &str, row: usize) -> String {
     }
 }
 
-/// A line that is none of a table, with the pid that everybody has.
+/// A line that is none of a table, with the pid and the time that everybody has.
 fn line_of(line: &str) -> String {
+    if let Some((_, error)) = line.split_once(" s ago: ") {
+        return format!("    last error 2 min ago: {error}");
+    }
     let words = line.split(' ').scan("", |before, word| {
         let is_pid = *before == "lspool" && word.starts_with(|it: char| it.is_ascii_digit());
         *before = word;

@@ -16,6 +16,7 @@
               a test says `json!` in the middle of a call"
 )]
 
+pub mod browser;
 pub mod copilot;
 pub mod drift;
 pub mod editor;

@@ -21,6 +21,11 @@ pub fn copilot_wrapper() -> PathBuf {
     installed("node_modules/@github/copilot-language-server/dist/language-server.js")
 }
 
+/// Where the packages from npm are.
+pub fn node_modules() -> PathBuf {
+    installed("node_modules")
+}
+
 /// Pyright.
 pub fn pyright() -> PathBuf {
     installed("node_modules/.bin/pyright-langserver")

@@ -121,7 +121,9 @@ pub(crate) struct Backend {
     pub(crate) ending: Ending,
     /// The last error, for people.
     pub(crate) last_error: Option<String>,
-    /// Why it was last stopped, for people.
+    /// When that was.
+    pub(crate) last_error_at: Option<Instant>,
+    /// Why it was last stopped, as people read it.
     pub(crate) stopped: Option<&'static str>,
     /// Whether the user knows that it has failed.
     pub(super) failure_told: bool,
@@ -165,6 +167,7 @@ impl Backend {
             health: Health::new(now),
             ending: Ending::No,
             last_error: None,
+            last_error_at: None,
             stopped: None,
             failure_told: false,
             crashes_told: false,
@@ -295,7 +298,18 @@ impl Backend {
         &self.queue
     }
 
-    /// Why it does not serve, with a hint.
+    /// As people may type it.
+    pub(crate) fn alias(&self) -> &str {
+        &self.alias
+    }
+
+    /// Something went wrong.
+    pub(super) fn note_error(&mut self, now: Instant, error: String) {
+        self.last_error = Some(error);
+        self.last_error_at = Some(now);
+    }
+
+    /// Why it does not serve, and what can be done.
     pub(crate) fn why_not(&self) -> String {
         let why = match (self.life.state(), &self.last_error) {
             (LifecycleState::Failed, Some(why)) => format!("it has failed: {why}"),

@@ -261,7 +261,7 @@ impl Mux {
             ProbeFinding::Degraded => {
                 warn!(backend = backend.name, "did not answer the probe");
                 backend.life.silent(now);
-                backend.last_error = Some("it owes an answer and is silent".to_owned());
+                backend.note_error(now, "it owes an answer and is silent".to_owned());
             }
             ProbeFinding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();
@@ -330,7 +330,7 @@ impl Mux {
                     backend = backend.name,
                     mib, "exceeded memory_limit; lspool replaces it when no request is open"
                 );
-                backend.last_error = Some(why.clone());
+                backend.note_error(now, why.clone());
                 backend.health.renewal = Some(Renewal { why, until: None });
                 None
             }
@@ -340,7 +340,7 @@ impl Mux {
                      lspool replaces it only at twice the limit; raise memory_limit"
                 );
                 warn!(backend = backend.name, why);
-                backend.last_error = Some(why.clone());
+                backend.note_error(now, why.clone());
                 let is_told = backend.is_spare() || std::mem::replace(&mut server.limit_told, true);
                 (!is_told).then(|| format!("{}: {why}", backend.name))
             }

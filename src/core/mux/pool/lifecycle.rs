@@ -123,7 +123,9 @@ pub(crate) struct Lifecycle {
     died: bool,
     budget: Budget,
     n_restarts: u64,
-    /// How many processes have failed before one was ready.
+    /// How many processes have died unasked.
+    n_crashes: u64,
+    /// How many processes have failed by themselves before any was ready.
     n_failed_starts: u32,
 }
 
@@ -141,6 +143,7 @@ impl Lifecycle {
             died: false,
             budget: Budget::default(),
             n_restarts: 0,
+            n_crashes: 0,
             n_failed_starts: 0,
         }
     }
@@ -167,7 +170,35 @@ impl Lifecycle {
         self.n_restarts
     }
 
-    /// Whether a process of it was ever ready.
+    /// How many processes have died unasked, since lspool started.
+    pub(crate) fn n_crashes(&self) -> u64 {
+        self.n_crashes
+    }
+
+    /// When the next process is started, if that is for later.
+    pub(crate) fn next_start(&self) -> Option<Instant> {
+        match self.state {
+            LifecycleState::Restarting { at } => Some(at),
+            LifecycleState::Stopped
+            | LifecycleState::Waiting
+            | LifecycleState::Spawning { .. }
+            | LifecycleState::Initializing { .. }
+            | LifecycleState::Ready
+            | LifecycleState::Degraded
+            | LifecycleState::Failed => None,
+        }
+    }
+
+    /// How often it has crashed, in words that continue a sentence, if it is given up because of that.
+    pub(super) fn spent(&self, policy: &Policy) -> Option<String> {
+        let is_spent = policy.max_restarts > 0 && self.budget.deaths.len() >= policy.max_restarts;
+        (self.state == LifecycleState::Failed && is_spent).then(|| {
+            let window = policy.restart_window.as_secs_f64();
+            format!("; it crashed {} times within {window} s", policy.max_restarts + 1)
+        })
+    }
+
+    /// Whether any process of it has ever been ready.
     pub(super) fn has_been_ready(&self) -> bool {
         self.has_been_ready
     }
@@ -179,16 +210,7 @@ impl Lifecycle {
 
     /// The time until the next start, if it is delayed.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
-        match self.state {
-            LifecycleState::Restarting { at } => at.checked_duration_since(now),
-            LifecycleState::Stopped
-            | LifecycleState::Waiting
-            | LifecycleState::Spawning { .. }
-            | LifecycleState::Initializing { .. }
-            | LifecycleState::Ready
-            | LifecycleState::Degraded
-            | LifecycleState::Failed => None,
-        }
+        self.next_start()?.checked_duration_since(now)
     }
 
     /// Whether it has failed before it was ever ready.
@@ -359,6 +381,7 @@ impl Lifecycle {
 
     fn died(&mut self, now: Instant, policy: &Policy, demand: Demand, chance: u64) -> Death {
         self.died = true;
+        self.n_crashes += 1;
         let wait = match policy.restart {
             Restart::Never => None,
             Restart::OnFailure | Restart::Always if self.is_hopeless() => None,

@@ -366,7 +366,8 @@ impl Mux {
         };
         if death != Death::Expected {
             warn!(backend = backend.name, ?death, what, "exited");
-            backend.last_error = Some(format!("it {what}"));
+            let often = backend.life.spent(policy).unwrap_or_default();
+            backend.note_error(now, format!("it {what}{often}"));
         }
         debug!(backend = backend.name, ?before, ?death, "process ended");
         Some(Aftermath { process, cause, what, death, next, advice })
@@ -417,7 +418,12 @@ impl Mux {
         let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
         match after.death {
             Death::Fails => {
-                self.tell_failed(id, &format!("{name} {}; lspool does not restart it again", after.what));
+                let often = self.backend(id).and_then(|it| {
+                    let policy = &self.servers.get(it.server).settings.policy;
+                    it.life.spent(policy)
+                });
+                let often = often.unwrap_or_default();
+                self.tell_failed(id, &format!("{name} {}{often}; lspool does not restart it again", after.what));
             }
             Death::Restarts => self.tell_crashing(id, &after.what),
             Death::Expected | Death::Stops => {}
@@ -498,7 +504,7 @@ impl Mux {
         let now = self.now();
         warn!(failure.message, "failed");
         let Some(backend) = self.backends.get_mut(id) else { return };
-        backend.last_error = Some(failure.message.clone());
+        backend.note_error(now, failure.message.clone());
         let (process, todo) = (backend.process(), backend.life.fail(now));
         self.abandon(id, failure);
         if todo == Todo::Terminate {

@@ -6,7 +6,7 @@ mod reload;
 mod restart;
 mod status;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Instant};
 
 use serde_json::Value;
 
@@ -61,6 +61,8 @@ pub(crate) struct Admin {
     problem: Option<String>,
     /// What the user has been told of files that are used all the same.
     warned: BTreeSet<String>,
+    /// What lspool has changed by itself and no command has reported, and when.
+    unreported: Option<(Instant, Vec<&'static str>)>,
     /// For changes of the status.
     watchers: BTreeSet<ClientId>,
     /// What they were last told.

@@ -11,6 +11,7 @@ mod aliases;
 mod delegation;
 mod file;
 mod inert;
+mod limits;
 pub mod orchestration;
 mod registry;
 pub mod team;
@@ -52,6 +53,25 @@ pub fn unknown_tiers(config: &Config) -> Vec<String> {
         ))
     };
     agents.chain(workers).filter_map(told).collect()
+}
+
+/// Settings of leads that do not hold where their user may expect it.
+pub fn unused_by_leads(config: &Config) -> Vec<String> {
+    let told = |(name, it): (&String, &AgentConfig)| {
+        let given = [
+            ("model", it.model.is_some()),
+            ("prompt", it.prompt.is_some()),
+            ("max_turns", it.max_turns.is_some()),
+        ];
+        let given: Vec<&str> = given.iter().filter(|(_, is_given)| *is_given).map(|(key, _)| *key).collect();
+        (it.lead && !given.is_empty()).then(|| {
+            format!(
+                "agent {name:?}: {} of a lead: no effect in its own conversations, only when another lead starts it",
+                given.join(", ")
+            )
+        })
+    };
+    config.agents.iter().filter_map(told).collect()
 }
 
 /// A list of tools, for people. None: there is no list, so these are all.

@@ -8,6 +8,9 @@ use std::{
 use super::file;
 use crate::config::{AgentSource, Config, Place, Shadowed, ShadowedKind};
 
+/// How many warnings an editor shows.
+const SHOWN: usize = 5;
+
 /// Who wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
@@ -73,6 +76,16 @@ impl Registry {
     /// What keeps an agent from being there as its file says.
     pub fn serious(&self) -> impl Iterator<Item = String> {
         self.problems.iter().cloned().chain(self.shadowed.iter().map(ToString::to_string))
+    }
+
+    /// The same for an editor, and the warnings in one message, because each is a window.
+    pub fn for_editor(&self) -> Vec<String> {
+        let shown = &self.warnings[..self.warnings.len().min(SHOWN)];
+        let more = self.warnings.len() - shown.len();
+        let more = (more > 0).then(|| format!("{more} more; `lspool agents` shows them all"));
+        let warnings: Vec<String> = shown.iter().cloned().chain(more).collect();
+        let warnings = (!warnings.is_empty()).then(|| warnings.join("\n"));
+        self.serious().chain(warnings).collect()
     }
 
     /// Everything that is to be told.

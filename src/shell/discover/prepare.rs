@@ -13,7 +13,7 @@ use super::{
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
-    agents::{Registry, unknown_tiers},
+    agents::{Registry, unknown_tiers, unused_by_leads},
     config::{Config, ServerConfig, ServerKind},
     core::event::{Launch, Prepared},
 };
@@ -79,7 +79,7 @@ pub fn prepare(
     };
     // No other server has agents.
     let is_copilot = server.kind == Some(ServerKind::Copilot);
-    let agents: Vec<String> = if is_copilot { agents.serious().collect() } else { Vec::new() };
+    let agents: Vec<String> = if is_copilot { agents.for_editor() } else { Vec::new() };
     Ok(Prepared {
         config: Arc::new(config),
         name,
@@ -109,6 +109,7 @@ fn merge_agents(
     agents::add_workspace(config, &mut registry, workspace, env);
     registry.shadowed.extend(merge_workspace(config, workspace)?);
     registry.warnings.extend(unknown_tiers(config));
+    registry.warnings.extend(unused_by_leads(config));
     Ok(registry)
 }
 

@@ -21,7 +21,7 @@ mod words;
 mod yaml;
 
 pub(crate) use aliases::{likely_tools, tool_names};
-pub use delegation::{Outcome, SUMMARY, Task, list, request, results, tool};
+pub use delegation::{LAST_REQUEST, Outcome, SUMMARY, Task, list, request, results, tool};
 pub(crate) use file::front_matter;
 pub use file::{Definition, Problem, parse};
 pub use registry::{Author, Registry};

@@ -11,7 +11,9 @@ use std::{collections::BTreeSet, time::Instant};
 use serde_json::Value;
 
 use self::restart::ask_stop;
+pub(super) use self::status::Seen;
 use super::{
+    agents::Agents,
     copilot::Copilot,
     event::{BackendId, ClientId, Drops, Effect},
     identity::Identity,
@@ -59,10 +61,10 @@ pub(crate) struct Admin {
     read_again: bool,
     /// What is wrong with the configuration as it is in the files.
     problem: Option<String>,
-    /// What the user has been told of files that are used all the same.
-    warned: BTreeSet<String>,
     /// What lspool has changed by itself and no command has reported, and when.
     unreported: Option<(Instant, Vec<&'static str>)>,
+    /// What the user has been told of files that are used all the same.
+    warned: BTreeSet<String>,
     /// For changes of the status.
     watchers: BTreeSet<ClientId>,
     /// What they were last told.
@@ -110,13 +112,14 @@ impl Admin {
         &mut self,
         mux: &mut Mux,
         copilot: &mut Option<Copilot>,
+        agents: &Agents,
         owner: Owner,
         method: &str,
         params: &[u8],
     ) -> bool {
         match method {
             "lspool/status" => self.ask_status(mux, owner),
-            "lspool/watch" => self.watch(mux, copilot.as_ref(), owner),
+            "lspool/watch" => self.watch(mux, Seen { copilot: copilot.as_ref(), agents }, owner),
             "lspool/restart" => self.ask_restart(mux, copilot, owner, params),
             "lspool/stop" => ask_stop(mux, copilot, &owner, params),
             "lspool/reload" => {
@@ -218,7 +221,8 @@ fn ask_logs(mux: &mut Mux, owner: &Owner, params: &[u8]) {
 }
 
 /// The parameters of the requests, apart from the tokens that any request may have.
-const PARAMETERS: [(&str, &[&str]); 7] = [
+const PARAMETERS: [(&str, &[&str]); 8] = [
+    ("lspool/cancelAgent", &["name", "of"]),
     ("lspool/logs", &["name", "follow"]),
     ("lspool/move", &["name", "to"]),
     ("lspool/reload", &[]),

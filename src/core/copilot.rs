@@ -41,7 +41,7 @@ use crate::core::{
 };
 
 /// What helps where nobody is signed in.
-pub const SIGN_IN: &str = "sign in once with the Copilot command of your editor, or set GH_COPILOT_TOKEN";
+pub const SIGN_IN: &str = "run `lspool login`, sign in with your editor, or set GH_COPILOT_TOKEN";
 
 /// What there is of a Copilot server beside what any server has.
 #[derive(Debug)]

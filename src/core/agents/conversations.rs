@@ -452,6 +452,7 @@ impl Agents {
     }
 
     pub(crate) fn on_internal_deadlines(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
+        self.show_time(mux);
         while let Some((_, no)) = self.internal.due.first().copied().filter(|(at, _)| *at <= mux.now()) {
             self.internal.set_due(no, None);
             let Some(internal) = self.internal.conversations.get(&no) else { continue };

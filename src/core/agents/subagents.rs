@@ -18,7 +18,10 @@ mod turn;
 pub(super) mod view;
 mod work;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Instant,
+};
 
 use foldhash::fast::RandomState;
 use serde_json::json;
@@ -54,6 +57,8 @@ pub(crate) struct SubAgents {
     pub(super) last: u32,
     /// Conversations that nobody wants any more.
     pub(super) closing: Vec<u32>,
+    /// When the editor is next shown how long sub-agents have been at work.
+    pub(super) tick: Option<Instant>,
 }
 
 /// How far the turn of a lead has come.

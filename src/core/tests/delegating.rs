@@ -72,12 +72,12 @@ fn shown(heard: &[Value]) -> Vec<String> {
             }
             (Some("lspool/agentEvent"), _) => {
                 let it = &message["params"];
-                let tool = it["tool"].as_str().unwrap_or_default();
-                let text = format!(
-                    "event {} {} {tool}",
-                    it["agent"].as_str().unwrap(),
-                    it["state"].as_str().unwrap()
-                );
+                let agent = it["agent"].as_str().unwrap();
+                let (state, tool) = (it["state"].as_str().unwrap(), it["tool"].as_str().unwrap_or_default());
+                let text = match it["text"].as_str() {
+                    Some(text) => format!("event {agent} writes {text}"),
+                    None => format!("event {agent} {state} {tool}"),
+                };
                 out.push(text.trim().to_owned());
             }
             (Some(method), _) => out.push(method.to_owned()),
@@ -353,7 +353,7 @@ fn sub_agent_requests_reach_editor_under_lead_ids() {
     );
     assert_eq!(it.heard(), Vec::<String>::new());
     it.run_ends(&run, "listed");
-    assert_eq!(it.heard(), ["1 x completed = listed", "event bash-1 done"]);
+    assert_eq!(it.heard(), ["event bash-1 writes listed", "1 x completed = listed", "event bash-1 done"]);
 }
 
 #[test]

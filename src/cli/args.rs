@@ -49,7 +49,7 @@ impl Args {
         const UNREAD: &str = "reads no configuration";
         const UNSERVED: &str = "does not serve an editor";
         let (is_configured, serves) = match &self.command {
-            Command::Serve(_) | Command::Orchestrate(_) => (true, true),
+            Command::Serve(_) | Command::Orchestrate(_) | Command::Login(_) => (true, true),
             Command::Check { .. } | Command::Agents { .. } => (true, false),
             Command::Replay(_)
             | Command::Instances { .. }
@@ -113,6 +113,8 @@ pub(super) enum Command {
     Replay(Replay),
     /// Work on a goal.
     Orchestrate(Orchestrate),
+    /// Sign in, with this server.
+    Login(Vec<String>),
     /// Say something to the lspools that are running.
     Instances {
         /// What.

@@ -1,4 +1,4 @@
-//! `lspool status`, `restart`, `stop`, `move`, `logs` and `reload`: what is said to those that are running.
+//! `lspool status`, `restart`, `stop`, `cancel`, `move`, `logs` and `reload`: what is said to those that are running.
 //!
 //! Owns how they are found, which of them is meant, and what is shown. They do the work: each is asked over its
 //! control socket, in the same words that an editor may use (`docs/control.md`).
@@ -45,6 +45,13 @@ pub(super) enum Task {
     Restart(String),
     /// End a backend's process.
     Stop(String),
+    /// End the work of one agent.
+    Cancel {
+        /// Its name.
+        name: String,
+        /// Whose it is, if several have the name.
+        of: Option<String>,
+    },
     /// How conversations are kept to their tools.
     Move {
         /// A conversation or a tool set; all of them.
@@ -178,6 +185,7 @@ async fn perform(
         }
         Task::Restart(name) => commands::act(seen, "lspool/restart", name, out).await?,
         Task::Stop(name) => commands::act(seen, "lspool/stop", name, out).await?,
+        Task::Cancel { name, of } => commands::cancel(seen, name, of.as_deref(), out).await?,
         Task::Logs { name, follow } => logs::run(seen, name, *follow, out).await?,
         Task::Move { name, to } => commands::relocate(seen, name.as_deref(), to, out).await?,
         Task::Reload => commands::reload(&mut seen, out).await?,

@@ -1,4 +1,4 @@
-//! `lspool restart`, `stop`, `move` and `reload`: what is asked for once, and what comes of it.
+//! `lspool restart`, `stop`, `cancel`, `move` and `reload`: what is asked for once, and what comes of it.
 
 use std::io::Write;
 
@@ -33,6 +33,18 @@ pub(super) async fn act(
         }
         Err(other) => Err(other.into()),
     }
+}
+
+/// Cancels one agent alone.
+pub(super) async fn cancel(
+    seen: Vec<Seen>,
+    name: &str,
+    of: Option<&str>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut client = pick::agent(seen, name)?;
+    client.request("lspool/cancelAgent", &json!({"name": name, "of": of})).await?;
+    Ok(writeln!(out, "{}: cancelled", plain(name))?)
 }
 
 /// Asks all for it: whoever has what is meant does it.

@@ -12,6 +12,7 @@ mod aliases;
 mod delegation;
 mod file;
 mod inert;
+mod limits;
 pub mod orchestration;
 mod registry;
 pub mod team;
@@ -21,7 +22,7 @@ mod words;
 mod yaml;
 
 pub(crate) use aliases::{likely_tools, tool_names};
-pub use delegation::{Outcome, SUMMARY, Task, list, request, results, tool};
+pub use delegation::{LAST_REQUEST, Outcome, SUMMARY, Task, list, request, results, tool};
 pub(crate) use file::front_matter;
 pub use file::{Definition, Problem, parse};
 pub use registry::{Author, Registry};
@@ -53,7 +54,26 @@ pub fn unknown_tiers(config: &Config) -> Vec<String> {
     agents.chain(workers).filter_map(told).collect()
 }
 
-/// A list of tools, for people. `None` is every tool.
+/// Settings of leads that do not hold where their user may expect it.
+pub fn unused_by_leads(config: &Config) -> Vec<String> {
+    let told = |(name, it): (&String, &AgentConfig)| {
+        let given = [
+            ("model", it.model.is_some()),
+            ("prompt", it.prompt.is_some()),
+            ("max_turns", it.max_turns.is_some()),
+        ];
+        let given: Vec<&str> = given.iter().filter(|(_, is_given)| *is_given).map(|(key, _)| *key).collect();
+        (it.lead && !given.is_empty()).then(|| {
+            format!(
+                "agent {name:?}: {} of a lead: no effect in its own conversations, only when another lead starts it",
+                given.join(", ")
+            )
+        })
+    };
+    config.agents.iter().filter_map(told).collect()
+}
+
+/// A list of tools, for people. None: there is no list, so these are all.
 pub(crate) fn allowed(tools: Option<&[String]>) -> String {
     match tools {
         None => "all".to_owned(),

@@ -3,12 +3,12 @@
 //! Decides nothing about messages. A command that serves puts [`core`](crate::core) and [`shell`](crate::shell)
 //! together and lets them run; the others ask a running lspool, or read a file. Nothing else uses this module.
 //!
-//! - `args`: reads a command line
-//! - `serve`, `orchestrate`: lspool for an editor, and for a goal at a terminal
-//! - `demo`, `setup`: for new users
-//! - `check`, `agents`: show what the configuration gives
-//! - `instances`: `status`, `restart`, `stop`, `move`, `logs` and `reload`, which talk to a running lspool
-//! - `inspect`, `replay`, `serve_recording`: use recordings
+//! - `args`: what a command line asks for
+//! - `serve`, `orchestrate`, `login`: lspool for an editor, for a goal typed at a terminal, and for signing in
+//! - `demo`, `setup`: lspool for somebody who does not know it yet
+//! - `check`, `agents`: what is configured
+//! - `instances`: `status`, `restart`, `stop`, `cancel`, `move`, `logs` and `reload`, which talk to a running lspool
+//! - `inspect`, `replay`, `serve_recording`: what recordings are for
 //! - `describe`: completions, manual pages and the schema
 //! - `world`, `log`, `search`: shared by the commands that start servers
 //! - `client`: a connection to lspool, for commands that act as its editor
@@ -24,6 +24,7 @@ mod describe;
 mod inspect;
 mod instances;
 mod log;
+mod login;
 mod orchestrate;
 mod replay;
 mod screen;
@@ -69,6 +70,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
         Command::Agents { json, check } => agents::run(&args, json, check, screen),
         Command::Replay(task) => replay::run(&task),
         Command::Orchestrate(task) => orchestrate::run(&args, task, screen),
+        Command::Login(server) => login::run(&args, server),
         Command::Instances { task, pid } => instances::run(&task, pid, screen),
         Command::ServeRecording { file, process, speed, is_strict } => {
             serve_recording::run(file.as_deref(), process.as_deref(), speed, is_strict)

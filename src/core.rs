@@ -32,7 +32,7 @@ use std::{path::PathBuf, time::Instant};
 use tracing::{info, warn};
 
 use self::{
-    admin::{Admin, offered_commands},
+    admin::{Admin, Seen, offered_commands},
     agents::Agents,
     backends::{fail_backend, renew, start_waiting},
     copilot::Copilot,
@@ -184,7 +184,8 @@ impl Proxy {
                 self.admin.note_dropped(&mut measured);
                 self.mux.on_measured(&measured);
                 renew(&mut self.copilot, &mut self.mux);
-                self.admin.on_measured(&mut self.mux, self.copilot.as_ref());
+                let seen = Seen { copilot: self.copilot.as_ref(), agents: &self.agents };
+                self.admin.on_measured(&mut self.mux, seen);
             }
             Event::FilesChanged => self.admin.reload(&mut self.mux),
             Event::EditorReads(reads) => self.mux.on_editor_reads(reads),
@@ -279,6 +280,10 @@ impl Proxy {
         {
             self.settle_once();
         }
+        let Proxy { mux, copilot, agents, admin, .. } = self;
+        if agents.take_changed() && !mux.clients().is_exiting() {
+            admin.tell_watchers(mux, Seen { copilot: copilot.as_ref(), agents });
+        }
     }
 
     fn settle_once(&mut self) {
@@ -301,7 +306,7 @@ impl Proxy {
         }
         if mux.backends().have_changed() {
             admin.answer_restarts(mux);
-            admin.tell_watchers(mux, copilot.as_ref());
+            admin.tell_watchers(mux, Seen { copilot: copilot.as_ref(), agents });
         }
         mux.drain(|| admin.n_owed_to(ClientId::EDITOR) + agents.n_owed());
         if let Some(copilot) = copilot {

@@ -17,7 +17,11 @@ const TAGS: [&str; 3] = ["result", "sub_agent_results", "system_instructions"];
 pub const SUMMARY: &str = "Your turn ended without an answer. Write what you found or did, as a report to \
                            the agent that gave you the task. Do not call any more tools.";
 
-/// The tool with which a lead starts sub-agents, in the form of `conversation/registerTools`.
+/// What a model is told with the last results that it gets under a limit of requests.
+pub const LAST_REQUEST: &str = "This was your last tool call: you have reached the limit. Write your report now, \
+                                from what you know.";
+
+/// The tool with which a lead starts sub-agents, as clients register tools.
 pub fn tool(agents: &BTreeMap<String, AgentConfig>) -> Value {
     let description = "Start a sub-agent that works on one task, in parallel with others. The sub-agent \
                        cannot see this conversation: put everything it needs into `prompt`, and say what it \
@@ -89,9 +93,17 @@ impl Task {
 
 /// The first message to a sub-agent.
 pub fn request(agent: &AgentConfig, task: &str) -> String {
+    // A result of a tool that the server runs itself cannot say that it was the last.
+    let limit = match agent.max_turns {
+        None => String::new(),
+        Some(1) => "\n\nWrite your report at once, without tool calls.".to_owned(),
+        Some(most) => format!(
+            "\n\nYou may reply {most} times, counting replies with tool calls. The last reply must be your report."
+        ),
+    };
     match &agent.prompt {
-        Some(prompt) => format!("<system_instructions>\n{prompt}\n</system_instructions>\n\n{task}"),
-        None => task.to_owned(),
+        Some(prompt) => format!("<system_instructions>\n{prompt}\n</system_instructions>\n\n{task}{limit}"),
+        None => format!("{task}{limit}"),
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     aliases::{Meaning, meaning},
+    limits::not_honored,
     yaml::{self, Entries, Node, Yaml},
 };
 use crate::config::{AgentConfig, AgentSource, nearest};
@@ -120,7 +121,13 @@ impl Reader {
                     Some(meant) => {
                         self.problem(*line, format!("{key}: unknown key; did you mean {meant}?"));
                     }
-                    None => drop(agent.other.insert(key.to_owned(), value.to_json())),
+                    None => {
+                        let value = value.to_json();
+                        if let Some(what) = not_honored(key, &value) {
+                            self.warn(*line, what);
+                        }
+                        agent.other.insert(key.to_owned(), value);
+                    }
                 },
             }
         }
@@ -184,7 +191,14 @@ impl Reader {
 
     fn tools(&mut self, node: &Node) -> Option<Vec<String>> {
         let mut tools = Vec::new();
-        for (line, name) in self.names("tools", node) {
+        let names = self.names("tools", node);
+        if let [(line, none)] = &names[..]
+            && none.eq_ignore_ascii_case("none")
+        {
+            self.warn(*line, "tools: \"none\" is read as `[]`: no tools");
+            return Some(tools);
+        }
+        for (line, name) in names {
             match meaning(&name) {
                 // It includes all other names.
                 Meaning::All => return None,

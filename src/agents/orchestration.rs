@@ -9,6 +9,8 @@
 //!   └──────────── the planner fails; cancelled at any moment ────→ Over
 //! ```
 //!
+//! With tasks that are there already it begins with Working. One task for one worker has no summary but its result.
+//!
 //! - **A task starts when its own dependencies are done**; there are no waves ([`schedule`]).
 //! - A worker is a conversation. A later task of a role uses a free conversation, preferably one that did a
 //!   dependency. If all are busy, another one is opened, so no task waits for a conversation.
@@ -47,6 +49,32 @@ pub struct Order {
     pub max_parallel: usize,
     /// How many tasks a plan may have.
     pub max_tasks: usize,
+    /// How often a task that has failed starts again.
+    pub retries: usize,
+    /// Where its tasks come from.
+    pub tasks: Tasks,
+}
+
+/// Where the tasks of an order come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tasks {
+    /// A model makes a plan.
+    Planned,
+    /// The goal is the only task, of this worker.
+    One(Plan),
+    /// They are there, each with what has come of it before.
+    Given(Plan, Vec<Before>),
+}
+
+/// What has come of a task before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing.
+    Nothing,
+    /// It is done.
+    Done(String),
+    /// It was begun, and this is why it is not done.
+    Begun(String),
 }
 
 /// The role of a conversation.
@@ -195,6 +223,9 @@ struct Task {
     conversation: Option<usize>,
     began: Option<Instant>,
     took: Option<Duration>,
+    n_failures: usize,
+    /// Why it is not done although it was begun before.
+    before: Option<String>,
 }
 
 impl Orchestration {
@@ -215,6 +246,17 @@ impl Orchestration {
         };
         let mut out = Vec::new();
         it.tell_plan_started(now, &[], &mut out);
+        match it.order.tasks.clone() {
+            Tasks::Planned => {}
+            Tasks::One(plan) => {
+                it.work(now, plan, &[], &mut out);
+                return (it, out);
+            }
+            Tasks::Given(plan, before) => {
+                it.work(now, plan, &before, &mut out);
+                return (it, out);
+            }
+        }
         let text = words::plan(&it.order.goal, &it.order.workers, it.order.max_tasks);
         let planner = it.open(Role::Planner, "planner".to_owned());
         it.ask(now, planner, None, text, &mut out);
@@ -351,7 +393,10 @@ impl Orchestration {
         };
         let roles: Vec<&str> = self.order.workers.iter().map(|it| it.role.as_str()).collect();
         match (plan::read(&text, &roles, self.order.max_tasks), self.phase) {
-            (Ok(plan), _) => self.work(now, planner, plan, out),
+            (Ok(plan), _) => {
+                self.close(planner, out);
+                self.work(now, plan, &[], out);
+            }
             (Err(problems), Phase::Planning) => {
                 self.phase = Phase::Mending;
                 self.tell_plan_started(now, &problems, out);
@@ -361,22 +406,49 @@ impl Orchestration {
                 self.fallback = Some(problems.join("; "));
                 let role = self.order.workers.first().map(|it| it.role.clone()).unwrap_or_default();
                 let step = Step { role, task: self.order.goal.clone(), needs: [].into() };
-                self.work(now, planner, Plan { steps: vec![step] }, out);
+                self.close(planner, out);
+                self.work(now, Plan { steps: vec![step] }, &[], out);
             }
         }
     }
 
-    fn work(&mut self, now: Instant, planner: usize, plan: Plan, out: &mut Vec<Do>) {
-        self.close(planner, out);
+    fn work(&mut self, now: Instant, plan: Plan, before: &[Before], out: &mut Vec<Do>) {
         self.phase = Phase::Working;
         self.tasks = vec![Task::default(); plan.steps.len()];
         self.schedule = Schedule::new(plan, self.order.max_parallel);
         let tasks = planned(self.schedule.steps());
         self.tell(now, Event::PlanCompleted { tasks, fallback: self.fallback.clone() }, out);
+        for (at, before) in before.iter().enumerate().take(self.tasks.len()) {
+            match before {
+                Before::Nothing => {}
+                Before::Done(result) => {
+                    self.schedule.was_done(at, result.clone());
+                    self.tell_completed(now, at, out);
+                }
+                Before::Begun(why) => self.tasks[at].before = Some(why.clone()),
+            }
+        }
         self.go_on(now, out);
     }
 
     fn on_task_ended(&mut self, now: Instant, at: usize, answer: Result<String, String>, out: &mut Vec<Do>) {
+        let Some(task) = self.tasks.get_mut(at) else { return };
+        match answer {
+            Err(reason) if task.n_failures < self.order.retries => {
+                task.n_failures += 1;
+                task.before = Some(reason.clone());
+                let (attempt, conversation) = (task.n_failures, task.conversation.take());
+                self.schedule.again(at);
+                let role = self.schedule.steps()[at].role.clone();
+                let worker = conversation.map(|it| self.conversations[it].name.clone());
+                self.tell(now, Event::TaskRetried { task: at, role, worker, reason, attempt }, out);
+                self.go_on(now, out);
+            }
+            answer => self.end_task(now, at, answer, out),
+        }
+    }
+
+    fn end_task(&mut self, now: Instant, at: usize, answer: Result<String, String>, out: &mut Vec<Do>) {
         let skipped = self.schedule.end(at, answer);
         if let Some(task) = self.tasks.get_mut(at) {
             task.took = task.began.map(|it| now.saturating_duration_since(it));
@@ -388,7 +460,25 @@ impl Orchestration {
         self.go_on(now, out);
     }
 
-    /// Starts tasks, and asks for a summary after the last one.
+    /// Those who are at a task: the number of its conversation, the task, the tool that is running, and since when.
+    pub fn at_work(&self) -> impl Iterator<Item = (usize, usize, Option<&str>, Instant)> {
+        self.conversations.iter().enumerate().filter_map(|(at, it)| match it.turn {
+            Turn::Asked { task: Some(task), since } => Some((at, task, it.tool.as_deref(), since)),
+            Turn::Asked { task: None, .. } | Turn::Free | Turn::Closed => None,
+        })
+    }
+
+    /// The task of one worker fails, and is not tried again.
+    pub fn cancel_worker(&mut self, now: Instant, conversation: usize, why: &str) -> Vec<Do> {
+        let mut out = Vec::new();
+        if let Some(task) = self.task_of(conversation) {
+            self.close(conversation, &mut out);
+            self.end_task(now, task, Err(why.to_owned()), &mut out);
+        }
+        out
+    }
+
+    /// Starts what may start, and asks for a summary when nothing is left to do.
     fn go_on(&mut self, now: Instant, out: &mut Vec<Do>) {
         for task in self.schedule.start() {
             self.assign(now, task, out);
@@ -398,12 +488,30 @@ impl Orchestration {
                 self.close(conversation, out);
             }
         }
-        if self.schedule.is_over() {
-            self.phase = Phase::Summarizing;
-            let text = words::summary(&self.order.goal, self.schedule.steps(), self.schedule.states());
-            let summarizer = self.open(Role::Summarizer, "summarizer".to_owned());
-            self.ask(now, summarizer, None, text, out);
+        if !self.schedule.is_over() {
+            return;
         }
+        if let Tasks::One(_) = self.order.tasks {
+            return self.end_with_result(now, out);
+        }
+        self.phase = Phase::Summarizing;
+        let text = words::summary(&self.order.goal, self.schedule.steps(), self.schedule.states());
+        let summarizer = self.open(Role::Summarizer, "summarizer".to_owned());
+        self.ask(now, summarizer, None, text, out);
+    }
+
+    /// Of one task the result is the summary.
+    fn end_with_result(&mut self, now: Instant, out: &mut Vec<Do>) {
+        let end = match self.schedule.states().first() {
+            Some(State::Done(result)) => {
+                let summary = result.clone();
+                self.summary = Some(summary.clone());
+                self.tell(now, Event::SummarizeCompleted { summary }, out);
+                End::Done
+            }
+            Some(_) | None => End::Failed,
+        };
+        self.finish(now, end, out);
     }
 
     fn assign(&mut self, now: Instant, at: usize, out: &mut Vec<Do>) {
@@ -418,11 +526,15 @@ impl Orchestration {
             .iter()
             .map(|(it, said)| (*it, roles[*it].role.as_str(), *said))
             .collect();
-        let text = words::task(&self.order.workers[worker], is_first, &task, &needed);
+        let mut text = words::task(&self.order.workers[worker], is_first, &task, &needed);
+        if let Some(why) = &self.tasks[at].before {
+            text += &words::again(why);
+        }
         let it = &mut self.conversations[conversation];
         it.tasks += 1;
         let (worker, turn) = (it.name.clone(), it.tasks);
-        self.tasks[at] = Task { conversation: Some(conversation), began: Some(now), took: None };
+        let task = &mut self.tasks[at];
+        (task.conversation, task.began, task.took) = (Some(conversation), Some(now), None);
         self.tell(now, Event::TaskAssigned { task: at, role, worker, turn }, out);
         self.ask(now, conversation, Some(at), text, out);
     }

@@ -8,7 +8,10 @@ use std::{
 use super::file;
 use crate::config::{AgentSource, Config, Place, Shadowed, ShadowedKind};
 
-/// The author of a file.
+/// How many warnings an editor shows.
+const SHOWN: usize = 5;
+
+/// Who wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
     /// The user of lspool.
@@ -74,7 +77,17 @@ impl Registry {
         self.problems.iter().cloned().chain(self.shadowed.iter().map(ToString::to_string))
     }
 
-    /// All reports.
+    /// The same for an editor, and the warnings in one message, because each is a window.
+    pub fn for_editor(&self) -> Vec<String> {
+        let shown = &self.warnings[..self.warnings.len().min(SHOWN)];
+        let more = self.warnings.len() - shown.len();
+        let more = (more > 0).then(|| format!("{more} more; `lspool agents` shows them all"));
+        let warnings: Vec<String> = shown.iter().cloned().chain(more).collect();
+        let warnings = (!warnings.is_empty()).then(|| warnings.join("\n"));
+        self.serious().chain(warnings).collect()
+    }
+
+    /// Everything that is to be told.
     pub fn all(&self) -> impl Iterator<Item = String> {
         self.serious().chain(self.warnings.iter().cloned())
     }

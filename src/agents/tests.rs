@@ -49,6 +49,53 @@ fn parser_reads_claude_code_agent_file() {
 }
 
 #[test]
+fn parser_warns_of_limits_that_are_not_honored() {
+    check(
+        "---\nisolation: worktree\npermissionMode: plan\nreadonly: true\ninfer: false\nmax_steps: 3\ntools: none\n---\n",
+        &expect![[r#"
+            reviewer: None
+            tools Some([]) without []
+            model None, turns None, prompt None
+            infer = false
+            isolation = "worktree"
+            max_steps = 3
+            permissionMode = "plan"
+            readonly = true
+            2: isolation: not honored: the agent works in the workspace itself
+            3: permissionMode: not honored: lspool asks as for any agent; use tools
+            4: readonly: not honored: use tools
+            5: infer: not honored: a lead may start the agent
+            6: max_steps: not honored: use maxTurns
+            7: tools: "none" is read as `[]`: no tools"#]],
+    );
+    let open = "isolation: null\npermissionMode: acceptEdits\nreadonly: false\ninfer: true\ncolor: red";
+    let open = parse(&format!("---\n{open}\n---\n"), Path::new("a.md")).unwrap();
+    assert_eq!((open.agent.other.len(), open.warnings.len()), (5, 0));
+}
+
+#[test]
+fn editor_gets_warnings_in_one_message() {
+    let mut registry = Registry::default();
+    assert!(registry.for_editor().is_empty());
+    registry.problems.push("p".to_owned());
+    registry.warnings.extend((0..7).map(|it| format!("w{it}")));
+    let told = ["p", "w0\nw1\nw2\nw3\nw4\n2 more; `lspool agents` shows them all"];
+    assert_eq!(registry.for_editor(), told);
+}
+
+#[test]
+fn settings_without_effect_on_leads_are_told() {
+    let text = "[agent.boss]\nlead = true\nprompt = \"p\"\nmodel = \"m\"\n[agent.b]\nlead = true\n[agent.c]\nprompt = \"p\"\n";
+    let config = Config::parse_user(text, "c").unwrap();
+    expect![[r#"
+        [
+            "agent \"boss\": model, prompt of a lead: no effect in its own conversations, only when another lead starts it",
+        ]
+    "#]]
+    .assert_debug_eq(&super::unused_by_leads(&config));
+}
+
+#[test]
 fn parser_reads_github_agent_file() {
     check(
         "---\ndescription: 'Plans things'\ntools: ['search', 'edit', \"jira/*\", usages]\nmodel: [GPT-4.1, o3]\nhandoffs:\n  - label: Go\n    send: true\n    n: 1.5\n---\nBody",

@@ -50,7 +50,7 @@ impl Args {
         const UNREAD: &str = "reads no configuration";
         const UNSERVED: &str = "does not serve an editor";
         let (is_configured, serves) = match &self.command {
-            Command::Serve(_) | Command::Orchestrate(_) => (true, true),
+            Command::Serve(_) | Command::Orchestrate(_) | Command::Login(_) => (true, true),
             Command::Check { .. } | Command::Agents { .. } => (true, false),
             Command::Replay(_)
             | Command::Instances { .. }
@@ -114,7 +114,9 @@ pub(super) enum Command {
     Replay(Replay),
     /// Work on a goal.
     Orchestrate(Orchestrate),
-    /// Send a request to the running lspools.
+    /// Sign in, with this server.
+    Login(Vec<String>),
+    /// Say something to the lspools that are running.
     Instances {
         /// The request.
         task: instances::Task,

@@ -1,16 +1,96 @@
-//! Frames to and from lspool, as an editor sends and gets them.
+//! lspool where a command is its editor: frames to and from it, what any such editor says, and both in one process.
 
-use std::{io, time::Duration};
+use std::{io, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream},
+    sync::mpsc,
+    task::spawn_local,
     time::timeout,
 };
 use tokio_util::codec::{Decoder as _, Encoder as _};
 
-use crate::rpc::{Codec, Frame, Incoming, Kind, Patch, RawId};
+use super::world;
+use crate::{
+    rpc::{Codec, Frame, Incoming, Kind, Patch, RawId, file_uri, text},
+    shell::{
+        Settings,
+        driver::{self, Driver, Search},
+        signals,
+        system::System,
+    },
+    util::json,
+};
+
+/// How many bytes wait between lspool and its own editor.
+const PIPE: usize = 64 << 10;
+
+/// How long lspool may take to end.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Serves an editor in this process until it is done. The editor gets the signals of the user, and may send them on.
+pub(super) fn serve_self(
+    core: impl driver::Core + 'static,
+    world: System,
+    search: Arc<dyn Search>,
+    editor: impl AsyncFnOnce(DuplexStream, mpsc::Receiver<i32>, mpsc::Sender<i32>) -> io::Result<u8>,
+) -> anyhow::Result<ExitCode> {
+    let driver = Driver::new(core, world, search, Settings::default());
+    let runtime = world::runtime()?;
+    let done = runtime.block_on(async {
+        let (near, far) = tokio::io::duplex(PIPE);
+        let (input, output) = tokio::io::split(far);
+        let (quit, signals) = mpsc::channel(1);
+        let driver = spawn_local(driver.run(Box::new(input), Box::new(output), signals));
+        let done = editor(near, signals::listen(), quit).await;
+        // Its processes end with it.
+        driver.await.ok();
+        done
+    });
+    runtime.shutdown_background();
+    Ok(ExitCode::from(done?))
+}
+
+/// The parameters of `initialize` for a folder.
+pub(super) fn initialize(folder: &Path) -> Value {
+    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+    let me = json!({"name": "lspool", "version": env!("CARGO_PKG_VERSION")});
+    let uri = file_uri(folder);
+    json!({
+        "processId": null,
+        "clientInfo": me,
+        "rootUri": uri,
+        "workspaceFolders": [{"uri": uri, "name": name}],
+        "capabilities": {"workspace": {"workspaceFolders": true}},
+        "initializationOptions": {"editorInfo": me, "editorPluginInfo": me},
+    })
+}
+
+/// The answer to what is no question to a person.
+pub(super) fn at_once(method: &str, params: &[u8]) -> Option<Value> {
+    let params = || json::read::<Value>(params).unwrap_or_default();
+    match method {
+        "conversation/invokeClientToolConfirmation" => None,
+        "conversation/invokeClientTool" => {
+            let what = "there is no editor here that has this tool";
+            Some(json!([{"content": [{"value": what}], "status": "error"}, null]))
+        }
+        "workspace/configuration" => {
+            Some(params()["items"].as_array().into_iter().flatten().map(|_| Value::Null).collect())
+        }
+        "window/showDocument" => Some(json!({"success": false})),
+        "workspace/applyEdit" => Some(json!({"applied": false})),
+        _ => Some(Value::Null),
+    }
+}
+
+/// Why a request has failed, if it has.
+pub(super) fn error_of(answer: &Frame) -> Option<String> {
+    let error = answer.error_value()?;
+    Some(text(error, &["message"]).unwrap_or_else(|| "it says nothing of why".to_owned()))
+}
 
 /// A message of lspool is as long as one of its server.
 const LONGEST: usize = 256 << 20;
@@ -85,5 +165,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         if let Ok(Err(error)) = timeout(patience, leaving).await {
             tracing::debug!(%error, "lspool ended before the connection did");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_ask_nobody_are_answered_at_once() {
+        let items = json!({"items": [{}, {}]}).to_string();
+        assert_eq!(at_once("workspace/configuration", items.as_bytes()), Some(json!([null, null])));
+        assert_eq!(at_once("client/registerCapability", b"{}"), Some(Value::Null));
+        assert_eq!(at_once("conversation/invokeClientToolConfirmation", b"{}"), None);
     }
 }

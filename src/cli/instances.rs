@@ -1,4 +1,4 @@
-//! `lspool status`, `restart`, `stop`, `move`, `logs` and `reload`: requests to running lspools.
+//! `lspool status`, `restart`, `stop`, `cancel`, `move`, `logs` and `reload`: what is said to those that are running.
 //!
 //! Owns finding and choosing a running lspool, and the output. The commands use its control socket, with the same
 //! requests that an editor may send (`docs/control.md`).
@@ -45,7 +45,14 @@ pub(super) enum Task {
     Restart(String),
     /// Stop a backend.
     Stop(String),
-    /// Choose how to keep conversations to their tools.
+    /// End the work of one agent.
+    Cancel {
+        /// Its name.
+        name: String,
+        /// Whose it is, if several have the name.
+        of: Option<String>,
+    },
+    /// How conversations are kept to their tools.
     Move {
         /// A conversation or a tool set. Without a name, all.
         name: Option<String>,
@@ -178,6 +185,7 @@ async fn perform(
         }
         Task::Restart(name) => commands::act(seen, "lspool/restart", name, out).await?,
         Task::Stop(name) => commands::act(seen, "lspool/stop", name, out).await?,
+        Task::Cancel { name, of } => commands::cancel(seen, name, of.as_deref(), out).await?,
         Task::Logs { name, follow } => logs::run(seen, name, *follow, out).await?,
         Task::Move { name, to } => commands::relocate(seen, name.as_deref(), to, out).await?,
         Task::Reload => commands::reload(&mut seen, out).await?,

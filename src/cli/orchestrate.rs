@@ -8,6 +8,7 @@
 
 mod pen;
 mod questions;
+mod saved;
 mod terminal;
 mod view;
 mod workers;
@@ -20,12 +21,12 @@ use std::{
 };
 
 use anyhow::Context as _;
-use serde_json::Value;
-use tokio::task::spawn_local;
+use serde_json::{Value, json};
 
-use self::questions::May;
+use self::{questions::May, saved::Saved};
 use super::{
     args::{self, Args},
+    client::serve_self,
     screen::Screen,
     search::Search,
     world,
@@ -33,14 +34,7 @@ use super::{
 use crate::{
     config::BuiltinTools,
     core::{Proxy, event::Prepared},
-    shell::{
-        Settings,
-        discover::{CliServer, CliServers},
-        driver::{self, Driver},
-        record::Recorded,
-        signals,
-        system::System,
-    },
+    shell::{discover::CliServer, driver, goals::GoalFile, record::Recorded},
 };
 
 /// Exit status if every task is done.
@@ -52,32 +46,38 @@ const NOTHING: u8 = 2;
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// The size of the pipe between lspool and its terminal, in bytes.
-const PIPE: usize = 64 << 10;
-
-/// The task of `lspool orchestrate`.
+/// What is to be done.
 #[derive(Clone, Debug)]
 struct Task {
     /// The goal.
     goal: String,
     /// Parameters of [`workers::read`], instead of the workers of the configuration.
     workers: Option<Value>,
+    /// The worker that does it alone.
+    worker: Option<String>,
+    /// Tasks of an earlier run, with what has come of them.
+    tasks: Option<Value>,
     /// The model.
     model: Option<String>,
-    /// Whether to print events as JSON.
+    /// How often a failed task starts again.
+    retries: Option<u32>,
+    /// Whether the events are printed as they are.
     json: bool,
     /// What workers may do without a question.
     may: May,
     /// The workspace.
     folder: PathBuf,
+    /// What is stored of it, and where.
+    saved: Option<(Saved, GoalFile)>,
 }
 
 /// Acts as the editor for a goal.
 pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyhow::Result<ExitCode> {
-    let args::Orchestrate { goal, workers, model, json, yes, command } = task;
-    let mut words = command.into_iter();
-    let named = words.next().map(|command| CliServer { command, args: words.collect() });
-    let search = Search::new(args, CliServers { group: None, commands: named.into_iter().collect() });
+    let args::Orchestrate { goal, resume, worker, retries, workers, model, json, yes, command } = task;
+    let mut command = command.into_iter();
+    let search = Search::new(args, CliServer { command: command.next(), args: command.collect() });
+    let folder = search.env.cwd.clone();
+    let file = GoalFile::of(&search.env, &folder);
     let workers = match workers {
         None => None,
         Some(file) => {
@@ -87,50 +87,45 @@ pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyho
             Some(workers::read(&text, &name, &config).map_err(anyhow::Error::msg)?)
         }
     };
+    let saved = match resume {
+        true => earlier(file.as_ref())?,
+        false => Saved { goal: goal.unwrap_or_default(), workers, worker, ..Saved::default() },
+    };
+    let saved = Saved { model: model.or(saved.model), retries: retries.or(saved.retries), ..saved };
     let can_be_asked = io::stdin().is_terminal() && io::stderr().is_terminal();
     let may = match (yes, can_be_asked) {
         (true, _) => May::All,
         (false, true) => May::Ask,
         (false, false) => May::Nothing,
     };
-    let task = Task { goal, workers, model, json, may, folder: search.env.cwd.clone() };
+    let Saved { goal, workers, worker, model, retries, tasks } = saved.clone();
+    // The only task of a worker is the goal.
+    let tasks = tasks.filter(|_| worker.is_none()).map(|it| json!(it));
+    let saved = file.map(|file| (saved, file));
+    let task = Task { goal, workers, worker, tasks, model, retries, json, may, folder, saved };
     let identity = world::identity();
     let world = world::open_world(&identity, &search.env);
     let core = Proxy::new(identity);
-    let search = Arc::new(search);
-    match search.recorder(args, identity) {
-        Some(recorder) => at_terminal(Recorded::new(core, recorder), world, search, &task, screen),
-        None => at_terminal(core, world, search, &task, screen),
+    let recorder = search.recorder(args, identity);
+    let search = Arc::new(WithTools(search));
+    let editor = async |stream, signals, quit| {
+        terminal::run(&task, stream, signals, quit, &mut io::stdout(), screen).await
+    };
+    match recorder {
+        Some(recorder) => serve_self(Recorded::new(core, recorder), world, search, editor),
+        None => serve_self(core, world, search, editor),
     }
 }
 
-/// Serves a terminal until its goal is reached or cancelled.
-fn at_terminal(
-    core: impl driver::Core + 'static,
-    world: System,
-    search: Arc<Search>,
-    task: &Task,
-    screen: Screen,
-) -> anyhow::Result<ExitCode> {
-    let driver = Driver::new(core, world, Arc::new(WithTools(search)), Settings::default());
-    let runtime = world::runtime()?;
-    let done = runtime.block_on(async {
-        let (near, far) = tokio::io::duplex(PIPE);
-        let (input, output) = tokio::io::split(far);
-        let (quit, signals) = tokio::sync::mpsc::channel(1);
-        let driver = spawn_local(driver.run(Box::new(input), Box::new(output), signals));
-        let mut out = io::stdout();
-        let done = terminal::run(task, near, signals::listen(), quit, &mut out, screen).await;
-        // Its processes end with it.
-        driver.await.ok();
-        done
-    });
-    runtime.shutdown_background();
-    Ok(ExitCode::from(done?))
+/// What is stored of the goal of this folder.
+fn earlier(file: Option<&GoalFile>) -> anyhow::Result<Saved> {
+    let content = file.map(GoalFile::load).transpose().context("cannot read the stored goal")?.flatten();
+    let content = content.context("no goal of this folder is unfinished")?;
+    serde_json::from_slice(&content).context("the stored goal is damaged")
 }
 
-/// The server as for an editor, with builtin tools.
-struct WithTools(Arc<Search>);
+/// The server as an editor has it, with the tools that no editor is there to have.
+struct WithTools(Search);
 
 impl driver::Search for WithTools {
     fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf> {

@@ -15,6 +15,7 @@ use crate::{
         Settings,
         discover::CliServers,
         driver::{self, Driver, Search as _},
+        goals::state_folder,
         record::Recorded,
         signals, stdio,
         system::System,
@@ -61,7 +62,7 @@ pub(super) fn run(args: &Args, servers: CliServers) -> anyhow::Result<ExitCode> 
 
 /// Serves the editor until the end.
 fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) -> anyhow::Result<i32> {
-    let state = search.env.folder("XDG_STATE_HOME").or_else(|| search.env.at_home(".local/state"));
+    let state = state_folder(&search.env);
     let driver = Driver::new(core, world, search, Settings { state, ..Settings::default() });
     let runtime = world::runtime()?;
     let code = runtime.block_on(async {

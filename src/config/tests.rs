@@ -488,7 +488,8 @@ fn config_adds_workers_in_file_order_and_keeps_preset_defaults() {
     };
     assert_eq!(config.workers[3], zoologist);
     let time_limit = Duration::from_mins(1);
-    assert_eq!(config.orchestration, OrchestrationConfig { max_parallel: 2, max_tasks: 5, time_limit });
+    let expected = OrchestrationConfig { max_parallel: 2, max_tasks: 5, time_limit, retries: 0 };
+    assert_eq!(config.orchestration, expected);
 }
 
 #[test]

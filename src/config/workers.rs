@@ -93,10 +93,17 @@ pub struct OrchestrationConfig {
     pub max_tasks: usize,
     /// How long one task, the plan, or the summary may take.
     pub time_limit: Duration,
+    /// How often a task that has failed starts again.
+    pub retries: usize,
 }
 
 impl Default for OrchestrationConfig {
     fn default() -> OrchestrationConfig {
-        OrchestrationConfig { max_parallel: 4, max_tasks: 20, time_limit: Duration::from_mins(15) }
+        OrchestrationConfig {
+            max_parallel: 4,
+            max_tasks: 20,
+            time_limit: Duration::from_mins(15),
+            retries: 0,
+        }
     }
 }

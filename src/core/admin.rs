@@ -6,12 +6,14 @@ mod reload;
 mod restart;
 mod status;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Instant};
 
 use serde_json::Value;
 
 use self::restart::ask_stop;
+pub(super) use self::status::Seen;
 use super::{
+    agents::Agents,
     copilot::Copilot,
     event::{BackendId, ClientId, Drops, Effect},
     identity::Identity,
@@ -58,7 +60,9 @@ pub(crate) struct Admin {
     read_again: bool,
     /// The errors in the configuration files.
     problem: Option<String>,
-    /// The warnings that the user has seen.
+    /// What lspool has changed by itself and no command has reported, and when.
+    unreported: Option<(Instant, Vec<&'static str>)>,
+    /// What the user has been told of files that are used all the same.
     warned: BTreeSet<String>,
     /// The clients that watch the status.
     watchers: BTreeSet<ClientId>,
@@ -106,13 +110,14 @@ impl Admin {
         &mut self,
         mux: &mut Mux,
         copilot: &mut Option<Copilot>,
+        agents: &Agents,
         owner: Owner,
         method: &str,
         params: &[u8],
     ) -> bool {
         match method {
             "lspool/status" => self.ask_status(mux, owner),
-            "lspool/watch" => self.watch(mux, copilot.as_ref(), owner),
+            "lspool/watch" => self.watch(mux, Seen { copilot: copilot.as_ref(), agents }, owner),
             "lspool/restart" => self.ask_restart(mux, copilot, owner, params),
             "lspool/stop" => ask_stop(mux, copilot, &owner, params),
             "lspool/reload" => {
@@ -213,8 +218,9 @@ fn ask_logs(mux: &mut Mux, owner: &Owner, params: &[u8]) {
     }
 }
 
-/// The parameters of the requests, without the tokens that any request may have.
-const PARAMETERS: [(&str, &[&str]); 7] = [
+/// The parameters of the requests, apart from the tokens that any request may have.
+const PARAMETERS: [(&str, &[&str]); 8] = [
+    ("lspool/cancelAgent", &["name", "of"]),
     ("lspool/logs", &["name", "follow"]),
     ("lspool/move", &["name", "to"]),
     ("lspool/reload", &[]),

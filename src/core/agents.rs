@@ -3,6 +3,7 @@
 //!
 //! It acts through the public methods of [`Copilot`] and [`Mux`].
 
+mod activity;
 mod conversations;
 mod orchestrations;
 mod subagents;
@@ -22,6 +23,8 @@ pub(crate) struct Agents {
     subagents: SubAgents,
     teams: Teams,
     orchestrations: Orchestrations,
+    /// Who is at work, or what at, has changed.
+    have_changed: bool,
 }
 
 impl Agents {
@@ -37,7 +40,9 @@ impl Agents {
 
     /// The next deadline and its reason.
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
-        self.internal.deadline().map(|at| (at, "an agent has had its time"))
+        let deadline = self.internal.deadline().map(|at| (at, "an agent has had its time"));
+        let tick = self.subagents.tick.map(|at| (at, "people see how long sub-agents take"));
+        deadline.into_iter().chain(tick).min_by_key(|(at, _)| *at)
     }
 
     /// Handles the consequences of an event: messages to internal conversations, and next steps of leads. Returns

@@ -41,8 +41,8 @@ use crate::core::{
     mux::{Mux, pool::backend::Backend, servers::Server, session::Session},
 };
 
-/// The hint for a missing sign-in.
-pub const SIGN_IN: &str = "sign in once with the Copilot command of your editor, or set GH_COPILOT_TOKEN";
+/// What helps where nobody is signed in.
+pub const SIGN_IN: &str = "run `lspool login`, sign in with your editor, or set GH_COPILOT_TOKEN";
 
 /// The Copilot half of a server.
 #[derive(Debug)]

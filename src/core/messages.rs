@@ -164,8 +164,9 @@ impl Proxy {
             "lspool/orchestrate" if matches!(owner, Owner::Client(ClientId::EDITOR, _)) => {
                 agents.on_orchestrate(copilot.as_mut(), mux, owner, params);
             }
+            "lspool/cancelAgent" => agents.on_cancel_agent(copilot.as_mut(), mux, &owner, params),
             "lspool/move" => moving::on_move(copilot.as_mut(), mux, &owner, params),
-            _ => return admin.on_request(mux, copilot, owner, method, params),
+            _ => return admin.on_request(mux, copilot, agents, owner, method, params),
         }
         true
     }

@@ -241,7 +241,9 @@ fn is_of_goal(place: &Place<'_>) -> bool {
 }
 
 fn is_kept_message(place: &Place<'_>) -> bool {
-    let is_own = place.method.starts_with("lspool/") && !is_of_goal(place);
+    // Events of agents bring what a model writes.
+    let has_texts = is_of_goal(place) || place.method == "lspool/agentEvent";
+    let is_own = place.method.starts_with("lspool/") && !has_texts;
     let is_listed = KEPT_MESSAGES.contains(&place.method) || is_own;
     is_listed || place.method == "initialize" && place.is_answer && place.part == "result"
 }
@@ -302,6 +304,8 @@ mod tests {
             ("lspool/orchestratorEvent", "problems", "two words", Rule::Mask),
             ("lspool/orchestratorEvent", "event", "planStarted", Rule::Keep),
             ("lspool/orchestratorEvent", "state", "done", Rule::Keep),
+            ("lspool/agentEvent", "text", "word", Rule::Mask),
+            ("lspool/agentEvent", "agent", "explore-1", Rule::Keep),
             ("$/progress", "goal", "word", Rule::Mask),
         ] {
             assert_eq!(rule(method, name, text), expected, "{method} {name}");

@@ -112,12 +112,17 @@ fn place(state: Option<&Path>, first: Option<&Path>) -> Result<PathBuf, TeamFaul
     let none = || TeamFault::Failed("no folder for it: set XDG_STATE_HOME or HOME".to_owned());
     let root = state.ok_or_else(none)?.join("lspool").join("teams");
     let Some(first) = first else { return Ok(root.join("none")) };
-    let first = first.canonicalize().unwrap_or_else(|_| first.to_owned());
-    let number = fnv1a(first.as_os_str().as_encoded_bytes());
+    Ok(root.join(folder_name(first)))
+}
+
+/// What a folder is called that keeps things of a workspace.
+pub(super) fn folder_name(workspace: &Path) -> String {
+    let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
+    let number = fnv1a(workspace.as_os_str().as_encoded_bytes());
     let plain = |it: char| if it.is_ascii_alphanumeric() || matches!(it, '-' | '_') { it } else { '_' };
     let name: String =
-        first.file_name().unwrap_or_default().to_string_lossy().chars().map(plain).take(40).collect();
-    Ok(root.join(format!("{name}-{number:016x}")))
+        workspace.file_name().unwrap_or_default().to_string_lossy().chars().map(plain).take(40).collect();
+    format!("{name}-{number:016x}")
 }
 
 fn failed(error: &io::Error) -> TeamFault {

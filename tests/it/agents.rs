@@ -223,6 +223,35 @@ fn sub_agents_run_in_parallel_real() {
     assert_eq!(outcome.progress.text, "They run.\nGood.\n");
 }
 
+#[test]
+fn max_turns_counts_model_requests_and_last_asks_for_report_real() {
+    let look = || Round::text("I look.\n").call("ide_look", json!({"key": "k"}));
+    let script = Script::default()
+        .rule(
+            Rule::on("[lead]")
+                .then(
+                    Round::default()
+                        .call("delegate_task", task("brief", "look once"))
+                        .call("delegate_task", task("brief", "look for ever")),
+                )
+                .then(Round::text("They run.\n")),
+        )
+        .rule(Rule::on("stopped after 2 model requests").then(Round::text("Good.\n")))
+        .rule(Rule::on("look once").then(look()).then(Round::text("seen\n")))
+        .rule(Rule::on("look for ever").then(look()).then(look()).then(look()));
+    let scene = Scene::new("[agent.brief]\ntools = [\"ide_look\"]\nmax_turns = 2\n", script);
+    let outcome = scene.session.finish(&scene.lead("[lead] go"));
+    expect_whole(&outcome);
+    assert_eq!(outcome.progress.text, "They run.\nGood.\n");
+    for task in ["look once", "look for ever"] {
+        let asked = scene.tasks(task);
+        assert_eq!(asked.len(), 2, "{task}");
+        let told = |it: &Chat| format!("{:?}", it.history).contains("Write your report now");
+        assert_eq!((told(&asked[0]), told(&asked[1])), (false, true), "{:?}", asked[1].history);
+    }
+    assert!(scene.session.shutdown().success());
+}
+
 /// Kills one process, or all, when the editor has seen this much of the turn.
 fn kill_when(
     what: &str,

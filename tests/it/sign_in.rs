@@ -1,6 +1,8 @@
 //! Signing in with the real Copilot server: one sign-in signs every process in, one sign-out signs all out, and later
 //! processes follow.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -170,4 +172,23 @@ fn stored_token_signs_every_process_in_and_out() {
     assert_eq!(session.ok("signOut", json!({}))["status"], "NotSignedIn");
     expect_signed_out(&session, &stub, &running());
     assert!(session.shutdown().success());
+}
+
+#[test]
+fn login_command_signs_in_without_editor() {
+    let stub = Stub::start_with_tls(Script::default());
+    let sandbox = Sandbox::new();
+    let login = || {
+        let mut command = sandbox.copilot_command(env!("CARGO_BIN_EXE_lspool"), &stub);
+        command.current_dir(sandbox.workspace()).args(["login", "--"]).arg(real::copilot()).arg("--stdio");
+        let done = command.stdin(Stdio::null()).output().expect("lspool starts");
+        let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+        (done.status.code(), text(&done.stdout), text(&done.stderr))
+    };
+    let (status, out, err) = login();
+    assert_eq!(status, Some(0), "{out}{err}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("Open http") && lines[0].contains(" and enter the code "), "{out}");
+    assert_eq!(lines[1..], ["signed in as stub-user"]);
+    assert_eq!(login(), (Some(0), "already signed in as stub-user\n".to_owned(), String::new()));
 }

@@ -65,7 +65,21 @@ pub enum Event {
         /// The time since the task started, in milliseconds.
         duration_ms: u64,
     },
-    /// A task has ended, or will never start.
+    /// A task has failed, and starts again.
+    TaskRetried {
+        /// Its number.
+        task: usize,
+        /// Its role.
+        role: String,
+        /// Who was at it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker: Option<String>,
+        /// Why it has failed.
+        reason: String,
+        /// How often it has failed.
+        attempt: usize,
+    },
+    /// A task has come to its end, or never will.
     TaskCompleted {
         /// The number of the task.
         task: usize,

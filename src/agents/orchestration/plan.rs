@@ -29,7 +29,11 @@ pub struct Plan {
 
 /// Reads the text of a model. `roles` are the valid roles; a plan has at most `most` tasks.
 pub fn read(text: &str, roles: &[&str], most: usize) -> Result<Plan, Vec<String>> {
-    let items = find(text).map_err(|it| vec![it])?;
+    checked(&find(text).map_err(|it| vec![it])?, roles, most)
+}
+
+/// The same of tasks that are there already.
+pub fn checked(items: &[Value], roles: &[&str], most: usize) -> Result<Plan, Vec<String>> {
     let mut problems = Vec::new();
     if items.is_empty() {
         problems.push("the plan has no tasks".to_owned());

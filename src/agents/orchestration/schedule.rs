@@ -92,7 +92,21 @@ impl Schedule {
         skipped
     }
 
-    /// A task that can never start, with the reason.
+    /// A task was done before.
+    pub fn was_done(&mut self, at: usize, result: String) {
+        if let Some(state) = self.states.get_mut(at) {
+            *state = State::Done(result);
+        }
+    }
+
+    /// A running task is to start again.
+    pub fn again(&mut self, at: usize) {
+        if let Some(state) = self.states.get_mut(at).filter(|it| **it == State::Running) {
+            *state = State::Waiting;
+        }
+    }
+
+    /// A task that can never start, and why.
     fn lost(&self) -> Option<(usize, String)> {
         let waiting = (0..self.states.len()).filter(|it| self.states[*it] == State::Waiting);
         waiting.into_iter().find_map(|at| {

@@ -45,7 +45,14 @@ fn worker(role: &str, tools: Option<&[&str]>) -> WorkerConfig {
 }
 
 fn order(workers: Vec<WorkerConfig>, max_parallel: usize) -> Order {
-    Order { goal: "the goal".to_owned(), workers, max_parallel, max_tasks: 20 }
+    Order {
+        goal: "the goal".to_owned(),
+        workers,
+        max_parallel,
+        max_tasks: 20,
+        retries: 0,
+        tasks: Tasks::Planned,
+    }
 }
 
 fn written(plan: &Plan) -> String {
@@ -154,6 +161,7 @@ impl World {
                 }
                 Event::TaskAssigned { task, worker, turn, .. } => format!("{at} {task} → {worker} ({turn})"),
                 Event::TaskProgress { task, worker, tool, .. } => format!("{at} {task} {worker}: {tool:?}"),
+                Event::TaskRetried { task, reason, .. } => format!("{at} {task} again: {reason}"),
                 Event::TaskCompleted { task, state, reason, duration_ms, .. } => {
                     let why = reason.as_deref().map(|it| format!(": {it}")).unwrap_or_default();
                     let took = duration_ms.map(|it| format!(" in {}", it / 1000)).unwrap_or_default();
@@ -381,6 +389,7 @@ fn check_events(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
             Event::TaskProgress { task, worker, .. } => {
                 prop_assert!(assigned.get(task) == Some(worker) && !ended.contains_key(task));
             }
+            Event::TaskRetried { task, .. } => prop_assert!(assigned.remove(task).is_some()),
             Event::TaskCompleted { task, worker, state, result, reason, duration_ms, .. } => {
                 prop_assert!(ended.insert(*task, *state).is_none(), "{} ends twice", task);
                 prop_assert_eq!(assigned.get(task), worker.as_ref());
@@ -504,4 +513,131 @@ proptest! {
         prop_assert_eq!(world.seconds(), critical_path(&plan, |it| seconds[it]));
         prop_assert_eq!(world.it.end(), Some(End::Done));
     }
+}
+
+fn named(role: &str, task: &str, needs: &[usize]) -> Step {
+    Step { role: role.to_owned(), task: task.to_owned(), needs: needs.iter().copied().collect() }
+}
+
+fn names(told: &[Notice]) -> Vec<String> {
+    let name = |it: &Notice| {
+        let it = json!(it);
+        let state = it["state"].as_str().map(|it| format!(" {it}")).unwrap_or_default();
+        let task = it["task"].as_u64().map(|it| format!(" {it}")).unwrap_or_default();
+        format!("{}{task}{state}", it["event"].as_str().unwrap())
+    };
+    told.iter().map(name).collect()
+}
+
+#[test]
+fn one_worker_does_goal_without_plan_or_summary() {
+    let run = |comes_to: Result<String, String>| {
+        let plan = Plan { steps: vec![named("b", "the goal", &[])] };
+        let workers = vec![worker("a", None), worker("b", None)];
+        let order = Order { tasks: Tasks::One(plan), ..order(workers, 2) };
+        World::new(order, &[], [(0, (1, comes_to))].into()).run()
+    };
+    let world = run(Ok("it is so".to_owned()));
+    assert_eq!(
+        names(&world.told),
+        [
+            "planStarted",
+            "planCompleted",
+            "taskAssigned 0",
+            "taskCompleted 0 done",
+            "summarizeCompleted",
+            "finished done"
+        ]
+    );
+    let outcome = world.it.outcome(world.now);
+    assert_eq!((outcome.state, outcome.summary.as_deref()), (End::Done, Some("it is so")));
+    assert_eq!(world.open.len(), 1, "nobody else is asked");
+    let outcome = {
+        let world = run(fails());
+        world.it.outcome(world.now)
+    };
+    assert_eq!((outcome.state, outcome.summary, outcome.error), (End::Failed, None, None));
+}
+
+#[test]
+fn failed_task_starts_again_as_often_as_ordered() {
+    let plan = Plan { steps: vec![named("a", "t0", &[]), named("a", "t1", &[0])] };
+    let order = Order { retries: 2, ..order(vec![worker("a", None)], 2) };
+    let world = World::new(order, &[written(&plan)], [(0, (1, fails()))].into()).run();
+    let tasks: Vec<String> = names(&world.told).into_iter().filter(|it| it.starts_with("task")).collect();
+    assert_eq!(
+        tasks,
+        [
+            "taskAssigned 0",
+            "taskRetried 0",
+            "taskAssigned 0",
+            "taskRetried 0",
+            "taskAssigned 0",
+            "taskCompleted 0 failed",
+            "taskCompleted 1 skipped"
+        ]
+    );
+    // Each time in a new conversation, which is told why.
+    let asked: Vec<&String> = world.open.values().flatten().filter(|it| it.contains("t0")).collect();
+    let told = |it: &&&String| it.contains("The task was begun before and not finished: it has crashed");
+    assert_eq!(asked.iter().filter(told).count(), 2, "{asked:?}");
+}
+
+#[test]
+fn task_that_succeeds_at_second_try_is_done() {
+    let plan = Plan { steps: vec![named("a", "t0", &[])] };
+    let order = Order { retries: 1, ..order(vec![worker("a", None)], 1) };
+    let mut world = World::new(order, &[written(&plan)], [(0, (1, fails()))].into());
+    // The planner answers, and the worker is asked, who fails. The next one does not.
+    assert!(world.step());
+    world.tasks.clear();
+    let world = world.run();
+    assert!(names(&world.told).contains(&"taskRetried 0".to_owned()));
+    assert_eq!(world.it.outcome(world.now).state, End::Done);
+}
+
+#[test]
+fn given_tasks_continue_where_they_ended() {
+    let steps = vec![named("a", "t0", &[]), named("a", "t1", &[0]), named("a", "t2", &[1])];
+    let before = vec![
+        Before::Done("result of before".to_owned()),
+        Before::Begun("lspool ended".to_owned()),
+        Before::Nothing,
+    ];
+    let order = Order { tasks: Tasks::Given(Plan { steps }, before), ..order(vec![worker("a", None)], 2) };
+    let world = World::new(order, &[], BTreeMap::new()).run();
+    assert_eq!(
+        names(&world.told),
+        [
+            "planStarted",
+            "planCompleted",
+            "taskCompleted 0 done",
+            "taskAssigned 1",
+            "taskCompleted 1 done",
+            "taskAssigned 2",
+            "taskCompleted 2 done",
+            "summarizeCompleted",
+            "finished done"
+        ]
+    );
+    let first = &world.open[&0][0];
+    assert!(first.contains("result of before") && first.contains("not finished: lspool ended"), "{first}");
+}
+
+#[test]
+fn cancelled_worker_fails_alone_and_is_not_retried() {
+    let steps = vec![named("a", "t0", &[]), named("a", "t1", &[]), named("a", "t2", &[0])];
+    let order = Order { retries: 3, ..order(vec![worker("a", None)], 2) };
+    let mut world = World::new(order, &[written(&Plan { steps })], BTreeMap::new());
+    while world.it.at_work().count() < 2 {
+        assert!(world.step());
+    }
+    let conversation = world.it.at_work().find(|(_, task, ..)| *task == 0).unwrap().0;
+    let todo = world.it.cancel_worker(world.now, conversation, "the user cancelled it");
+    world.carry_out(todo);
+    assert!(world.it.cancel_worker(world.now, conversation, "again").is_empty());
+    let world = world.run();
+    let ends: Vec<String> =
+        names(&world.told).into_iter().filter(|it| it.starts_with("taskCompleted")).collect();
+    assert_eq!(ends, ["taskCompleted 0 failed", "taskCompleted 2 skipped", "taskCompleted 1 done"]);
 }

@@ -89,6 +89,15 @@ pub(super) fn task(
     }
 }
 
+/// What a worker is told of a task that somebody has begun before.
+pub(super) fn again(why: &str) -> String {
+    let why = inert(&bounded(why, LONGEST.0));
+    format!(
+        "\n\nThe task was begun before and not finished: {why}\nSome of its changes may be there. Look before you \
+         begin."
+    )
+}
+
 /// Asks for a summary of everything.
 pub(super) fn summary(goal: &str, steps: &[Step], states: &[State]) -> String {
     let most = LONGEST.0.min(LONGEST.1 / steps.len().max(1));

@@ -222,6 +222,21 @@ pub(super) enum Task {
         #[command(flatten)]
         which: Which,
     },
+    /// Cancel one sub-agent, team member or worker
+    #[command(
+        long_about = "Cancel one sub-agent, the turn of one team member, or the task of one worker\n\n\
+                      The others go on."
+    )]
+    Cancel {
+        /// The agent, as `lspool status` shows it
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Its lead's conversation, its team, or its orchestration, if several have an agent of this name
+        #[arg(long, value_name = "ID")]
+        of: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Choose how conversations are kept to their tools
     #[command(long_about = "Choose how conversations are kept to their tools, from their next turn on")]
     Move {
@@ -304,6 +319,19 @@ pub(super) enum Task {
         #[arg(long, hide = true)]
         stdio: bool,
     },
+    /// Sign in to GitHub Copilot, without an editor
+    #[command(
+        long_about = "Sign in to GitHub Copilot, without an editor\n\n\
+                      lspool shows a code, which you enter in a browser on any machine.",
+        after_help = "Exit status: 0 if you are signed in, 1 if you are not, 2 if the server could not start, 130 after Ctrl-C."
+    )]
+    Login {
+        #[command(flatten)]
+        serving: Serving,
+        /// The server and its arguments [default: the configured one, or copilot-language-server]
+        #[arg(last = true, value_name = "SERVER")]
+        command: Vec<String>,
+    },
     /// Let workers reach a goal in the current folder
     #[command(
         long_about = "Let workers reach a goal in the current folder\n\n\
@@ -374,8 +402,17 @@ pub(in crate::cli) struct Replay {
 #[group(skip)]
 pub(in crate::cli) struct Orchestrate {
     /// The goal, in quotes
-    #[arg(value_name = "GOAL")]
-    pub(in crate::cli) goal: String,
+    #[arg(value_name = "GOAL", required_unless_present = "resume")]
+    pub(in crate::cli) goal: Option<String>,
+    /// Continue the last goal of this folder that did not end well; tasks that are done stay so
+    #[arg(long, conflicts_with_all = ["goal", "worker", "workers"])]
+    pub(in crate::cli) resume: bool,
+    /// Give the goal to this worker as its only task, without a plan
+    #[arg(long, value_name = "ROLE")]
+    pub(in crate::cli) worker: Option<String>,
+    /// How often a failed task starts again [default: `retries` of the configuration]
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) retries: Option<u32>,
     /// A file with [worker.ROLE] sections [default: the workers of the configuration]
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) workers: Option<PathBuf>,
@@ -421,6 +458,7 @@ impl Task {
             }
             Task::Agents { json, check, file } => return Ok((Command::Agents { json, check }, with(file))),
             Task::Replay(replay) => return Ok((Command::Replay(replay), nothing)),
+            Task::Login { serving, command } => return Ok((Command::Login(one_command(command)?), serving)),
             Task::Orchestrate { mut task, serving } => {
                 task.command = one_command(task.command)?;
                 return Ok((Command::Orchestrate(task), serving));
@@ -440,6 +478,7 @@ impl Task {
             }
             Task::Restart { backend, which } => (instances::Task::Restart(backend.name), which),
             Task::Stop { backend, which } => (instances::Task::Stop(backend.name), which),
+            Task::Cancel { name, of, which } => (instances::Task::Cancel { name, of }, which),
             Task::Move { name, to, which } => (instances::Task::Move { name, to }, which),
             Task::Logs { backend, follow, which } => {
                 (instances::Task::Logs { name: backend.name, follow }, which)

@@ -204,7 +204,10 @@ fn cli_parses_recording_commands_and_orchestrate() {
     let all = parse("inspect a.jsonl --conversation c --method conversation/* --errors").command;
     assert_eq!(all, Command::Inspect { file: file(), filter, html: false });
     let mut work = Orchestrate {
-        goal: "g".to_owned(),
+        goal: Some("g".to_owned()),
+        resume: false,
+        worker: None,
+        retries: None,
         workers: None,
         model: None,
         json: false,
@@ -215,7 +218,15 @@ fn cli_parses_recording_commands_and_orchestrate() {
     (work.workers, work.model, work.json, work.yes) = (Some("w".into()), Some("m".to_owned()), true, true);
     work.command = vec!["node".to_owned(), "--stdio".to_owned()];
     let all = parse("orchestrate g --workers w --model=m --json --yes -- node --stdio").command;
+    assert_eq!(all, Command::Orchestrate(work.clone()));
+    (work.goal, work.workers, work.model) = (None, None, None);
+    (work.resume, work.retries) = (true, Some(2));
+    let all = parse("orchestrate --resume --retries 2 --json --yes -- node --stdio").command;
     assert_eq!(all, Command::Orchestrate(work));
+    for line in ["orchestrate", "orchestrate g --resume", "orchestrate --resume --worker coder"] {
+        assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+    assert_eq!(parse("login -- node").command, Command::Login(vec!["node".to_owned()]));
     let Command::ServeRecording { file: None, .. } = parse("serve-recording").command else {
         panic!("a file")
     };
@@ -247,12 +258,14 @@ fn help_and_version_exit_with_zero() {
           status           Show each running lspool and its servers
           restart          Restart a server or partition
           stop             Stop a server, or a partition until its next turn
+          cancel           Cancel one sub-agent, team member or worker
           move             Choose how conversations are kept to their tools
           logs             Print what a server wrote to stderr
           reload           Read the configuration files again
           inspect          Show a recording as a timeline
           replay           Replay a recording and compare
           serve-recording  Act as a server from a recording
+          login            Sign in to GitHub Copilot, without an editor
           orchestrate      Let workers reach a goal in the current folder
           config           Print what a configuration file may contain
           completions      Print completions for a shell
@@ -436,6 +449,7 @@ fn every_listed_option_is_accepted() {
         ("setup", "nvim"),
         ("restart", "x"),
         ("stop", "x"),
+        ("cancel", "x"),
         ("move", "--to=mode"),
         ("logs", "x"),
         ("inspect", "x"),
@@ -463,7 +477,9 @@ fn every_listed_option_is_accepted() {
                 (true, Some(value)) => format!("={}", value.get_name()),
                 (true, None) => "=7".to_owned(),
             };
-            let rest = needed.iter().find(|(it, _)| *it == line).map_or("", |it| it.1);
+            // The goal is stored.
+            let is_needed = |it: &&(&str, &str)| it.0 == line && name != "resume";
+            let rest = needed.iter().find(is_needed).map_or("", |it| it.1);
             let whole = format!("{line} {rest} --{name}{value}");
             assert!(read(&whole).is_ok(), "{whole}: {}", read(&whole).unwrap_err());
         }

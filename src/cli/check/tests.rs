@@ -339,7 +339,7 @@ fn check_terminates_server_that_ignores_shutdown() {
 #[test]
 fn check_reports_sign_in_problems_without_failing() {
     for (said, state, told) in [
-        (r#"{"status":"NotSignedIn"}"#, "signed out", "nobody is signed in\n  hint: sign in once"),
+        (r#"{"status":"NotSignedIn"}"#, "signed out", "nobody is signed in\n  hint: run `lspool login`"),
         (r#"{"status":"NotAuthorized","user":"me"}"#, "no access", "me has no access to Copilot"),
         (r#"{"status":"Odd"}"#, "no access", "the server reports the account status \"Odd\""),
     ] {

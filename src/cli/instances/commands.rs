@@ -1,4 +1,4 @@
-//! `lspool restart`, `stop`, `move` and `reload`: one request and its result.
+//! `lspool restart`, `stop`, `cancel`, `move` and `reload`: what is asked for once, and what comes of it.
 
 use std::io::Write;
 
@@ -35,7 +35,19 @@ pub(super) async fn act(
     }
 }
 
-/// Asks all lspools to move conversations; the one that has them does.
+/// Cancels one agent alone.
+pub(super) async fn cancel(
+    seen: Vec<Seen>,
+    name: &str,
+    of: Option<&str>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut client = pick::agent(seen, name)?;
+    client.request("lspool/cancelAgent", &json!({"name": name, "of": of})).await?;
+    Ok(writeln!(out, "{}: cancelled", plain(name))?)
+}
+
+/// Asks all for it: whoever has what is meant does it.
 pub(super) async fn relocate(
     seen: Vec<Seen>,
     name: Option<&str>,

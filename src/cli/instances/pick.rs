@@ -176,7 +176,25 @@ pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String),
     }
 }
 
-/// Of several lspools, prefers the one whose workspace contains the current folder.
+/// The one lspool that has an agent of this name at work.
+pub(super) fn agent(seen: Vec<Seen>, name: &str) -> Result<Client, Failure> {
+    let has_it = |it: &Seen| it.answer.as_ref().is_ok_and(|it| it.status.has_agent(name));
+    let mut fitting: Vec<(Fit, usize, String)> =
+        (0..seen.len()).filter(|n| has_it(&seen[*n])).map(|n| (Fit::Is, n, name.to_owned())).collect();
+    prefer_here(&mut fitting, &seen);
+    match fitting[..] {
+        [(_, n, _)] => {
+            let answer = seen.into_iter().nth(n).and_then(|it| it.answer.ok());
+            answer.map(|it| it.client).ok_or_else(|| Failure::Failed("it does not answer".to_owned()))
+        }
+        [] => {
+            Err(Failure::Usage(format!("no agent {name:?} is at work; `lspool status` shows those that are")))
+        }
+        _ => Err(Failure::Usage(format!("several lspools have an agent {name:?}; choose one with --pid"))),
+    }
+}
+
+/// Of several lspools, the one whose workspace holds the current folder is meant.
 fn prefer_here(fitting: &mut Vec<(Fit, usize, String)>, seen: &[Seen]) {
     let Ok(here) = std::env::current_dir() else { return };
     let is_here = |n: usize| {

@@ -28,7 +28,9 @@ pub(super) struct Status {
     pub(super) backends: Vec<Backend>,
     #[serde(default)]
     sets: Vec<Set>,
-    /// Whether to show the ids of conversations.
+    #[serde(default)]
+    agents: Vec<Agent>,
+    /// Conversations are shown by their ids.
     #[serde(skip)]
     pub(super) is_long: bool,
 }
@@ -71,6 +73,31 @@ impl Set {
             (_, None) if is_long => Some(format!("{tools}: {chats} by process")),
             (_, None) => None,
         }
+    }
+}
+
+/// A sub-agent, a member of a team, or a worker that is at work.
+#[derive(Clone, Debug, Deserialize)]
+struct Agent {
+    name: String,
+    kind: String,
+    of: String,
+    task: Option<u64>,
+    tool: Option<String>,
+    since: Option<u64>,
+}
+
+impl Agent {
+    /// In words: `explore-1 (sub-agent of c) runs grep_search, 12 s`.
+    fn text(&self, now: u64) -> String {
+        let does = match (self.since, &self.tool) {
+            (None, _) => "waits".to_owned(),
+            (Some(_), Some(tool)) => format!("runs {tool}"),
+            (Some(_), None) => "works".to_owned(),
+        };
+        let task = self.task.map(|it| format!(" on task {it}")).unwrap_or_default();
+        let time = self.since.map(|it| format!(", {}", span(now.saturating_sub(it)))).unwrap_or_default();
+        format!("{} ({} of {}) {does}{task}{time}", self.name, self.kind, self.of)
     }
 }
 
@@ -141,6 +168,11 @@ impl Status {
     /// Whether its server may have agents. An earlier lspool does not say.
     pub(super) fn may_have_agents(&self) -> bool {
         self.kind != Some(ServerKind::Generic)
+    }
+
+    /// Whether an agent of this name is at work.
+    pub(super) fn has_agent(&self, name: &str) -> bool {
+        self.agents.iter().any(|it| it.name == name)
     }
 
     pub(super) fn read(answer: &Value) -> Result<Status, String> {
@@ -341,6 +373,9 @@ pub(super) fn instance(
     }
     for text in status.sets.iter().filter_map(|it| it.text(status.is_long)) {
         note("chats", &text, width, screen, lines);
+    }
+    for it in &status.agents {
+        note("agent", &it.text(now), width, screen, lines);
     }
     for text in status.sets.iter().filter_map(Set::unknown) {
         note("unknown tool", &text, width, screen, lines);

@@ -105,6 +105,28 @@ fn status_table_shows_dropped_messages() {
 }
 
 #[test]
+fn status_table_shows_agents_at_work() {
+    let mut it = status(&[backend("copilot", &json!({}))]);
+    it["agents"] = json!([
+        {"name": "explore-1", "kind": "sub-agent", "of": "c", "task": null, "tool": "grep", "since": NOW - 12_000},
+        {"name": "explore-2", "kind": "sub-agent", "of": "c", "task": null, "tool": null, "since": null},
+        {"name": "coder-1", "kind": "worker", "of": "o", "task": 3, "tool": null, "since": NOW - 60_000},
+    ]);
+    shows(
+        &it,
+        Screen::default(),
+        &expect![[r#"
+            lspool 4711  /home/me/project  Neovim 0.11.2
+              SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+              copilot  ready  3 min  4712  360 MiB         0      2         1        0
+                agent: explore-1 (sub-agent of c) runs grep, 12 s
+                agent: explore-2 (sub-agent of c) waits
+                agent: coder-1 (worker of o) works on task 3, 1 min
+        "#]],
+    );
+}
+
+#[test]
 fn status_table_shortens_tools_in_narrow_terminal() {
     shows(
         &many(),

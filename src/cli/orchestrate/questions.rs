@@ -19,7 +19,7 @@ use crate::{
     builtin_tools::bare,
     cli::screen::Screen,
     rpc::{RawId, member, text},
-    util::{json, text::plain},
+    util::text::plain,
 };
 
 /// What workers may do if it needs a confirmation.
@@ -45,7 +45,9 @@ pub(super) struct Questions {
     asked: Option<Question>,
     /// How many were refused.
     n_refused: usize,
-    /// The typed lines, once a thread reads them.
+    /// Workers of whom one was refused.
+    refused: Vec<String>,
+    /// Lines that are typed, once somebody reads them.
     lines: Option<mpsc::UnboundedReceiver<String>>,
 }
 
@@ -56,31 +58,22 @@ struct Question {
     title: String,
     /// The subject of the confirmation.
     what: String,
-    /// Whether the last answer to it was unclear.
+    /// The worker who wants it.
+    worker: Option<String>,
+    /// The last answer to it was none.
     is_unclear: bool,
-}
-
-/// Answers a request that needs no person.
-pub(super) fn at_once(method: &str, params: &[u8]) -> Option<Value> {
-    let params = || json::read::<Value>(params).unwrap_or_default();
-    match method {
-        "conversation/invokeClientToolConfirmation" => None,
-        "conversation/invokeClientTool" => {
-            let what = "no editor is connected, so this tool is not available";
-            Some(json!([{"content": [{"value": what}], "status": "error"}, null]))
-        }
-        "workspace/configuration" => {
-            Some(params()["items"].as_array().into_iter().flatten().map(|_| Value::Null).collect())
-        }
-        "window/showDocument" => Some(json!({"success": false})),
-        "workspace/applyEdit" => Some(json!({"applied": false})),
-        _ => Some(Value::Null),
-    }
 }
 
 impl Questions {
     pub(super) fn new(may: May) -> Questions {
-        Questions { may, waiting: VecDeque::new(), asked: None, n_refused: 0, lines: None }
+        Questions {
+            may,
+            waiting: VecDeque::new(),
+            asked: None,
+            n_refused: 0,
+            refused: Vec::new(),
+            lines: None,
+        }
     }
 
     /// Adds a confirmation.
@@ -93,7 +86,17 @@ impl Questions {
         self.n_refused
     }
 
-    /// Whether a question is on the screen.
+    /// The workers of whom a command was refused since this was last asked.
+    pub(super) fn take_refused(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Whether the question that is asked stands on the screen already.
+    pub(super) fn is_repeated(&self) -> bool {
+        self.asked.as_ref().is_some_and(|it| it.is_unclear)
+    }
+
+    /// Whether somebody thinks about one.
     pub(super) fn is_asking(&self) -> bool {
         self.asked.is_some()
     }
@@ -111,6 +114,7 @@ impl Questions {
         };
         if note.is_some() {
             self.n_refused += self.waiting.len();
+            self.refused.extend(self.waiting.iter().filter_map(|it| it.worker.clone()));
         }
         let waiting = std::mem::take(&mut self.waiting).into_iter();
         waiting
@@ -178,6 +182,7 @@ impl Questions {
             }
             "n" | "no" => {
                 self.n_refused += 1;
+                self.refused.extend(asked.worker.clone());
                 refused()
             }
             _ => {
@@ -264,7 +269,8 @@ fn question(id: RawId, params: &[u8]) -> Question {
         let parts: Vec<String> = get(&["message"]).into_iter().chain(input).collect();
         parts.join("\n")
     });
-    Question { id, title, what, is_unclear: false }
+    let worker = text(params, &["lspool", "agent"]);
+    Question { id, title, what, worker, is_unclear: false }
 }
 
 /// Reads lines in a thread: a read of a terminal cannot be cancelled, and ends with the process.
@@ -289,7 +295,10 @@ mod tests {
     fn asked(may: May) -> Questions {
         let mut it = Questions::new(may);
         for id in 1..4_u64 {
-            let params = json!({"name": "run_in_terminal", "title": "coder-1: Run it?", "input": {"command": "make\u{1b}[2J\ntest"}});
+            let params = json!({
+                "name": "run_in_terminal", "title": "coder-1: Run it?", "input": {"command": "make\u{1b}[2J\ntest"},
+                "lspool": {"agent": "coder-1"},
+            });
             it.add(RawId::from(id), params.to_string().as_bytes());
         }
         it
@@ -309,7 +318,9 @@ mod tests {
         assert_eq!(it.understand("what?"), None);
         let again = it.next(SCREEN).unwrap();
         assert_eq!(again, "Please answer y, n or a: ");
+        assert!(it.is_repeated());
         assert_eq!(it.understand(" No\n"), Some((RawId::from(1), refused())));
+        assert_eq!(it.take_refused(), ["coder-1"]);
         assert!(!it.is_asking() && it.next(SCREEN).is_some());
         assert_eq!(it.understand("a"), Some((RawId::from(2), accepted())));
         assert_eq!(it.next(SCREEN), None);
@@ -378,13 +389,5 @@ mod tests {
         assert_eq!(it.n_refused(), decided.len());
         assert_eq!(decided.len(), 3);
         assert!(asked(May::All).decide().iter().all(|(_, result, _)| *result == accepted()));
-    }
-
-    #[test]
-    fn requests_that_ask_nobody_are_answered_at_once() {
-        let items = json!({"items": [{}, {}]}).to_string();
-        assert_eq!(at_once("workspace/configuration", items.as_bytes()), Some(json!([null, null])));
-        assert_eq!(at_once("client/registerCapability", b"{}"), Some(Value::Null));
-        assert_eq!(at_once("conversation/invokeClientToolConfirmation", b"{}"), None);
     }
 }

@@ -4,7 +4,6 @@
 
 use std::{
     io::{self, Write},
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -19,26 +18,25 @@ use super::{
     DONE, FAILED, INTERRUPTED, NOTHING, Task,
     pen::Pen,
     questions::{self, May, Questions},
+    saved::{Change, Saved},
     view::View,
 };
 use crate::{
-    agents::orchestration::{End, Notice},
+    agents::orchestration::{End, Event, Notice},
     cli::{
-        client::Client,
+        client::{Client, PATIENCE, at_once, error_of, initialize},
         columns::{width, wrap},
         screen::{Screen, Tone},
     },
-    rpc::{Frame, Kind, RawId, file_uri, member, text},
+    rpc::{Frame, Kind, RawId, member, text},
+    shell::goals::GoalFile,
     util::text::plain,
 };
 
 /// How often to redraw.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// How long lspool may take to end.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Runs the goal. `stream` leads to lspool, `signals` come from the user, and `quit` passes a signal on to lspool.
+/// Does it: `stream` is lspool, `signals` are those that its user sends, and `quit` sends one on to lspool.
 pub(super) async fn run(
     task: &Task,
     stream: impl AsyncRead + AsyncWrite + Unpin,
@@ -56,6 +54,7 @@ pub(super) async fn run(
         questions: Questions::new(task.may),
         pen: Pen::new(screen),
         json: task.json,
+        saved: task.saved.clone(),
         is_interrupted: false,
     };
     let mut tick = interval(EVERY);
@@ -70,7 +69,7 @@ pub(super) async fn run(
                         return Ok(NOTHING);
                     }
                     client.notify("initialized", &json!({})).await?;
-                    at.goal = Some(client.ask("lspool/orchestrate", &goal(task)).await?);
+                    at.goal = Some(client.ask("lspool/orchestrate", &at.goal(task)).await?);
                     continue;
                 }
                 if let Some(status) = at.on_frame(&mut client, &frame, out).await? {
@@ -112,10 +111,27 @@ struct Terminal {
     questions: Questions,
     pen: Pen,
     json: bool,
+    /// What is stored of it, and where.
+    saved: Option<(Saved, GoalFile)>,
     is_interrupted: bool,
 }
 
 impl Terminal {
+    /// The parameters of the request.
+    fn goal(&self, task: &Task) -> Value {
+        json!({
+            "goal": task.goal,
+            "workers": task.workers,
+            "worker": task.worker,
+            "tasks": task.tasks,
+            "model": task.model,
+            "retries": task.retries,
+            // Only a picture shows what workers write.
+            "events": !self.json && self.pen.screen.size.is_some(),
+            "needToolCallConfirmation": task.may != May::All,
+        })
+    }
+
     async fn on_frame<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         client: &mut Client<S>,
@@ -125,6 +141,11 @@ impl Terminal {
         let params = frame.params().unwrap_or(b"{}");
         match (frame.kind(), frame.method()) {
             (Kind::Notification, Some("lspool/orchestratorEvent")) => self.on_event(params, out)?,
+            (Kind::Notification, Some("lspool/agentEvent")) => {
+                if let [Some(worker), Some(words)] = [["agent"], ["text"]].map(|it| text(params, &it)) {
+                    self.view.hear(&worker, &words);
+                }
+            }
             (Kind::Notification, Some("window/showMessage")) => {
                 // Errors and warnings only.
                 let is_serious = member(params, "type").is_some_and(|it| matches!(&params[it], b"1" | b"2"));
@@ -146,7 +167,7 @@ impl Terminal {
             }
             (Kind::Request, Some(method)) => {
                 let Some(id) = frame.id() else { return Ok(None) };
-                match questions::at_once(method, params) {
+                match at_once(method, params) {
                     Some(result) => client.answer(id, &result).await?,
                     None => {
                         self.questions.add(id, params);
@@ -161,12 +182,16 @@ impl Terminal {
     }
 
     fn on_event(&mut self, params: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        let told = serde_json::from_slice::<Notice>(params);
+        if let Ok(told) = &told {
+            self.save(&told.event, out)?;
+        }
         if self.json {
             out.write_all(params)?;
             out.write_all(b"\n")?;
             return out.flush();
         }
-        let Ok(told) = serde_json::from_slice::<Notice>(params) else { return Ok(()) };
+        let Ok(told) = told else { return Ok(()) };
         let began = now().checked_sub(Duration::from_millis(told.at_ms));
         self.began = self.began.or(began);
         let had_plan = self.view.has_plan();
@@ -188,7 +213,22 @@ impl Terminal {
         err.flush()
     }
 
-    /// Handles the answer to the goal: prints the rest, and returns the exit status.
+    /// Stores what has happened, for `--resume`.
+    fn save(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+        let Some((saved, file)) = &mut self.saved else { return Ok(()) };
+        let done = match saved.apply(event) {
+            Change::Nothing => Ok(()),
+            Change::Write => file.save(json!(saved).to_string().as_bytes()),
+            Change::Remove => file.remove(),
+        };
+        if let Err(error) = done {
+            self.saved = None;
+            self.tell(&format!("--resume will not work: cannot store the goal: {error}"), out)?;
+        }
+        Ok(())
+    }
+
+    /// The request is answered: what is left to be shown, and the exit status.
     fn on_end(&mut self, answer: &Frame, out: &mut dyn Write) -> io::Result<u8> {
         if !self.json && self.pen.screen.size.is_some() && self.began.is_some() {
             let lines = self.view.lines(self.at_ms(), self.pen.screen);
@@ -261,8 +301,15 @@ impl Terminal {
             }
             client.answer(id, &result).await?;
         }
+        for worker in self.questions.take_refused() {
+            self.view.refuse(&worker);
+        }
         if let Some(question) = self.questions.next(self.pen.screen.again()) {
-            self.pen.erase(out)?;
+            // The plan stays above the question.
+            if !self.questions.is_repeated() && self.is_shown() {
+                self.draw(out)?;
+            }
+            self.pen.finish(out)?;
             let mut err = io::stderr();
             write!(err, "{question}")?;
             err.flush()?;
@@ -270,8 +317,12 @@ impl Terminal {
         Ok(())
     }
 
+    fn is_shown(&self) -> bool {
+        !self.json && self.pen.screen.size.is_some() && self.began.is_some()
+    }
+
     fn is_live(&self) -> bool {
-        !self.json && self.pen.screen.size.is_some() && self.began.is_some() && !self.questions.is_asking()
+        self.is_shown() && !self.questions.is_asking()
     }
 
     fn at_ms(&self) -> u64 {
@@ -291,34 +342,6 @@ impl Terminal {
         self.pen.erase(out)?;
         writeln!(io::stderr(), "lspool: {}", plain(message))
     }
-}
-
-fn error_of(answer: &Frame) -> Option<String> {
-    let error = answer.error_value()?;
-    Some(text(error, &["message"]).unwrap_or_else(|| "it gives no reason".to_owned()))
-}
-
-fn initialize(folder: &Path) -> Value {
-    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
-    let me = json!({"name": "lspool", "version": env!("CARGO_PKG_VERSION")});
-    let uri = file_uri(folder);
-    json!({
-        "processId": null,
-        "clientInfo": me,
-        "rootUri": uri,
-        "workspaceFolders": [{"uri": uri, "name": name}],
-        "capabilities": {"workspace": {"workspaceFolders": true}},
-        "initializationOptions": {"editorInfo": me, "editorPluginInfo": me},
-    })
-}
-
-fn goal(task: &Task) -> Value {
-    json!({
-        "goal": task.goal,
-        "workers": task.workers,
-        "model": task.model,
-        "needToolCallConfirmation": task.may != May::All,
-    })
 }
 
 fn now() -> Instant {

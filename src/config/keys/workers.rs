@@ -80,5 +80,12 @@ pub(in crate::config) static ORCHESTRATION: Section<OrchestrationConfig> = Secti
             absent: "",
             doc: "How long one task, the plan, or the summary may take before it fails.",
         },
+        Key {
+            name: "retries",
+            ty: Type::Amount(|it| &mut it.retries),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How often a failed task starts again, in a new conversation.",
+        },
     ],
 };

@@ -25,6 +25,18 @@ use crate::{
 /// How long a process may continue with open requests before a reload replaces it.
 const RELOAD_GRACE: Duration = Duration::from_secs(30);
 
+/// How long a change that lspool has noticed by itself belongs to the next report.
+const RECENT: Duration = Duration::from_mins(1);
+
+/// Why the configuration is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// Somebody waits for a report.
+    Asked,
+    /// A file or the folders have changed.
+    ByItself,
+}
+
 impl Admin {
     /// Reads the configuration again, after a change of a file, a request, or a change of the workspace folders.
     pub(crate) fn reload(&mut self, mux: &mut Mux) {
@@ -60,6 +72,7 @@ impl Admin {
         let waiting = std::mem::take(&mut self.reloads);
         let kind = if copilot.is_some() { ServerKind::Copilot } else { ServerKind::Generic };
         let prepared = prepared.and_then(|it| is_adoptable(mux, kind, &it).map(|()| it));
+        let reading = if waiting.is_empty() { Reading::ByItself } else { Reading::Asked };
         let mut started = Started::Nothing;
         match prepared {
             Ok(prepared) => {
@@ -68,7 +81,8 @@ impl Admin {
                 if changed.contains(&"processes") {
                     started = Started::Others;
                 }
-                info!(?changed, "reloaded the configuration");
+                info!(?changed, "the configuration was read again");
+                let changed = self.with_unreported(mux, changed, reading);
                 for it in &waiting {
                     mux.answer(it, &json!({"changed": changed}));
                 }
@@ -88,7 +102,25 @@ impl Admin {
         self.restart_found(mux, copilot, started);
     }
 
-    /// Shows the user the new warnings.
+    /// What a reload reports: what it has changed, and before that what lspool has just changed by itself, because it
+    /// watches the files.
+    fn with_unreported(
+        &mut self,
+        mux: &Mux,
+        changed: Vec<&'static str>,
+        reading: Reading,
+    ) -> Vec<&'static str> {
+        let recent = self.unreported.take().filter(|(at, _)| mux.now() < *at + RECENT);
+        let mut all = recent.map(|(_, it)| it).unwrap_or_default();
+        all.retain(|it| !changed.contains(it));
+        all.extend(changed);
+        if reading == Reading::ByItself && !all.is_empty() {
+            self.unreported = Some((mux.now(), all.clone()));
+        }
+        all
+    }
+
+    /// Tells the user what is new among the warnings of a reading.
     pub(crate) fn warn_of(&mut self, mux: &mut Mux, warnings: &[String]) {
         let before = std::mem::replace(&mut self.warned, warnings.iter().cloned().collect());
         for warning in warnings.iter().filter(|it| !before.contains(*it)) {
@@ -112,18 +144,21 @@ impl Admin {
             changed.push("agents");
             of_copilot.push(Reloaded::Agents);
         }
-        if server.config.routes != prepared.config.routes {
-            changed.push("routes");
-        }
+        let (old, new) = (&*server.config, &*prepared.config);
+        let sections = [
+            ("models", old.models != new.models),
+            ("orchestration", old.orchestration != new.orchestration),
+            ("routes", old.routes != new.routes),
+            ("subagents", old.subagents != new.subagents),
+            ("tools", old.tools != new.tools),
+            ("workers", old.workers != new.workers),
+        ];
+        changed.extend(sections.iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| *name));
         if server.settings.builtin_tools != prepared.server.builtin_tools {
             of_copilot.push(Reloaded::BuiltinTools);
         }
-        if server.config.tools != prepared.config.tools {
-            changed.push("tools");
-        }
-        let others = prepared.group.take().map(|it| it.others).unwrap_or_default();
-        let relaunch = server.launch != prepared.launch || mux.has_new_launch(&others);
-        if server.settings != prepared.server || mux.has_new_settings(&others) {
+        let relaunch = server.launch != prepared.launch;
+        if server.settings != prepared.server {
             changed.push("settings");
         }
         if relaunch {

@@ -8,6 +8,7 @@ use super::Admin;
 use crate::{
     config::ServerKind,
     core::{
+        agents::Agents,
         copilot::Copilot,
         event::{ClientId, Drops, Measured, Peer},
         mux::{
@@ -25,6 +26,13 @@ const CHANGED: &str = "lspool/didChangeStatus";
 /// Members of a status that may change with each message.
 const OF_THE_MOMENT: [&str; 3] = ["rss_bytes", "in_flight", "dropped"];
 
+/// The owners of which a status tells beside the mux.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    pub(crate) copilot: Option<&'a Copilot>,
+    pub(crate) agents: &'a Agents,
+}
+
 impl Admin {
     /// Notes an editor that wants the status after each change.
     pub(crate) fn note_watching_editor(&mut self, initialize: &[u8]) {
@@ -34,10 +42,10 @@ impl Admin {
         }
     }
 
-    pub(super) fn watch(&mut self, mux: &mut Mux, copilot: Option<&Copilot>, owner: Owner) {
-        self.tell_watchers(mux, copilot);
+    pub(super) fn watch(&mut self, mux: &mut Mux, of: Seen<'_>, owner: Owner) {
+        self.tell_watchers(mux, of);
         if let Owner::Client(client, _) = &owner {
-            self.told = self.status(mux, copilot, Moment::LeftOut);
+            self.told = self.status(mux, of, Moment::LeftOut);
             self.watchers.insert(*client);
         }
         self.ask_status(mux, owner);
@@ -49,12 +57,12 @@ impl Admin {
         mux.measure();
     }
 
-    /// Handles a measurement of memory.
-    pub(crate) fn on_measured(&mut self, mux: &mut Mux, copilot: Option<&Copilot>) {
+    /// Memory is known.
+    pub(crate) fn on_measured(&mut self, mux: &mut Mux, of: Seen<'_>) {
         if self.statuses.is_empty() {
             return;
         }
-        let status = self.status(mux, copilot, Moment::Told);
+        let status = self.status(mux, of, Moment::Told);
         for owner in std::mem::take(&mut self.statuses) {
             mux.answer(&owner, &status);
         }
@@ -65,12 +73,12 @@ impl Admin {
         self.dropped = std::mem::take(&mut measured.dropped);
     }
 
-    /// Sends the changed status to the watching clients.
-    pub(crate) fn tell_watchers(&mut self, mux: &mut Mux, copilot: Option<&Copilot>) {
+    /// Tells those who watch what has changed.
+    pub(crate) fn tell_watchers(&mut self, mux: &mut Mux, of: Seen<'_>) {
         if self.watchers.is_empty() {
             return;
         }
-        let status = self.status(mux, copilot, Moment::LeftOut);
+        let status = self.status(mux, of, Moment::LeftOut);
         if status == self.told {
             return;
         }
@@ -81,7 +89,7 @@ impl Admin {
         self.told = status;
     }
 
-    fn status(&self, mux: &Mux, copilot: Option<&Copilot>, moment: Moment) -> Value {
+    fn status(&self, mux: &Mux, Seen { copilot, agents }: Seen<'_>, moment: Moment) -> Value {
         let backends: Vec<Value> =
             mux.backends().iter().map(|it| self.backend_status(mux, copilot, it, moment)).collect();
         let Drops { editor, control, .. } = &self.dropped;
@@ -98,6 +106,7 @@ impl Admin {
             "dropped": {"editor": editor, "control": control},
             "backends": backends,
             "sets": copilot.map(|it| it.sets(mux)).unwrap_or_default(),
+            "agents": agents.status(|at| millis(mux, at)),
         });
         if let Some(name) = mux.group_name() {
             status["group"] = json!(name);

@@ -31,7 +31,7 @@ use tracing::warn;
 pub(crate) use self::internal::{AgentEvent, EditorIds, InternalConversation, SAID_BEFORE};
 use self::{delivery::Delivery, internal::InternalState};
 use crate::{
-    agents::{self, ORCHESTRATION, SUMMARY},
+    agents::{self, LAST_REQUEST, ORCHESTRATION, SUMMARY},
     config::AgentConfig,
     core::{
         agents::Agents,
@@ -369,6 +369,10 @@ impl Agents {
         let conversation = internal.conversation.clone();
         let agent_event = internal.report.hear(&conversation, params);
         let too_many = internal.has_asked_too_often();
+        let note = internal.is_before_last_request().then_some(LAST_REQUEST);
+        if let Some(conversation) = copilot.conversations_mut().get_mut(&conversation) {
+            conversation.active_turn.note = note;
+        }
         for it in agent_event {
             self.tell_owner(copilot, mux, no, it);
         }
@@ -415,19 +419,24 @@ impl Agents {
                     Err(why) => self.turn_ended(copilot, mux, no, Err(why)),
                 }
             }
-            InternalState::Choosing(_) | InternalState::Turning => match internal.outcome(error.as_deref()) {
-                Some(result) => self.turn_ended(copilot, mux, no, result),
-                None if !internal.limits.needs_words => self.turn_ended(copilot, mux, no, Ok(String::new())),
-                None if internal.is_asked_again => {
-                    let why = "it ended twice without an answer".to_owned();
-                    self.turn_ended(copilot, mux, no, Err(why));
+            InternalState::Choosing(_) | InternalState::Turning => {
+                let spent = internal.has_no_request_left();
+                match internal.outcome(error.as_deref()) {
+                    Some(result) => self.turn_ended(copilot, mux, no, result),
+                    None if !internal.limits.needs_words => {
+                        self.turn_ended(copilot, mux, no, Ok(String::new()));
+                    }
+                    None if internal.is_asked_again || spent.is_some() => {
+                        let why = spent.unwrap_or_else(|| "it ended twice without an answer".to_owned());
+                        self.turn_ended(copilot, mux, no, Err(why));
+                    }
+                    None => {
+                        internal.is_asked_again = true;
+                        internal.report.again();
+                        self.ask(copilot, mux, no, SUMMARY);
+                    }
                 }
-                None => {
-                    internal.is_asked_again = true;
-                    internal.report.again();
-                    self.ask(copilot, mux, no, SUMMARY);
-                }
-            },
+            }
             InternalState::Idle => {}
         }
     }
@@ -443,6 +452,7 @@ impl Agents {
     }
 
     pub(crate) fn on_internal_deadlines(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
+        self.show_time(mux);
         while let Some((_, no)) = self.internal.due.first().copied().filter(|(at, _)| *at <= mux.now()) {
             self.internal.set_due(no, None);
             let Some(internal) = self.internal.conversations.get(&no) else { continue };

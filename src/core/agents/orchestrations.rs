@@ -21,6 +21,7 @@ use crate::{
     core::{
         agents::{
             Agents,
+            activity::{Activity, BY_USER, Target},
             conversations::{
                 AgentEvent, ConversationOwner, DEFAULT_MODEL, EditorIds, INHERITED, Limits, Opening,
                 SAID_BEFORE, usual,
@@ -59,7 +60,9 @@ struct OrchestrationRun {
     conversations: BTreeMap<usize, u32>,
     /// The model for workers without one.
     model: Option<String>,
-    /// The parameters that its conversations inherit.
+    /// The editor wants to see what its workers write.
+    events: bool,
+    /// What a request had that the conversations have as well.
     params: Bytes,
 }
 
@@ -80,6 +83,27 @@ impl Orchestrations {
     /// How many answers the editor is owed.
     pub(crate) fn n_owed(&self) -> usize {
         self.runs.len()
+    }
+}
+
+impl OrchestrationRun {
+    /// Shows what somebody writes to an editor that wants to see it.
+    fn tell_text(&self, mux: &mut Mux, conversation: usize, text: &str) {
+        let Some((who, name)) = self.it.who(conversation).filter(|_| self.events) else { return };
+        let kind = match who {
+            Who::Planner | Who::Summarizer => name,
+            Who::Worker(worker) => &worker.role,
+        };
+        let id = self.it.id();
+        let mut event = json!({
+            "orchestration": id, "conversationId": id, "turnId": id, "agent": name, "agentType": kind,
+            "state": "running", "text": text,
+        });
+        if let Some(task) = self.it.task_of(conversation) {
+            event["task"] = json!(task);
+        }
+        let event = event.to_string();
+        mux.tell_editor(Frame::notification("lspool/agentEvent", Some(event.as_bytes())));
     }
 }
 
@@ -116,8 +140,9 @@ impl Agents {
             Ok(goal_of) => goal_of,
             Err(message) => return mux.fail(&owner, &Failure::new(Cause::InvalidParams, message)),
         };
-        let OrchestrationConfig { max_parallel, max_tasks, .. } = server.config.orchestration;
-        let GoalRequest { goal, workers, model, max_parallel: wanted, token } = goal_of;
+        let OrchestrationConfig { max_parallel, max_tasks, retries, .. } = server.config.orchestration;
+        let retries = goal_of.retries.unwrap_or(retries);
+        let GoalRequest { goal, workers, model, max_parallel: wanted, tasks, events, token, .. } = goal_of;
         let max_parallel = wanted.map_or(max_parallel, |it| it.min(max_parallel));
         self.orchestrations.last += 1;
         let no = self.orchestrations.last;
@@ -128,10 +153,11 @@ impl Agents {
             let value = json!({"kind": "begin", "title": title, "cancellable": true, "percentage": 0});
             mux.tell_editor(report(token, &value));
         }
-        let order = Order { goal, workers, max_parallel, max_tasks };
+        let order = Order { goal, workers, max_parallel, max_tasks, retries, tasks };
         let (it, todo) = Orchestration::start(id, order, mux.now());
         let params = Self::usual_of(copilot, mux, params);
-        let run = OrchestrationRun { it, owner, token, conversations: BTreeMap::new(), model, params };
+        let run =
+            OrchestrationRun { it, owner, token, conversations: BTreeMap::new(), model, events, params };
         self.orchestrations.runs.insert(no, run);
         self.carry_out(copilot, mux, no, todo);
     }
@@ -163,7 +189,7 @@ impl Agents {
     ) {
         let Some(run) = self.orchestrations.runs.get_mut(&no) else { return };
         let event = match agent_event {
-            AgentEvent::Text(_) => return,
+            AgentEvent::Text(text) => return run.tell_text(mux, conversation, &text),
             AgentEvent::Tool(tool) => WorkerEvent::Tool(tool),
             AgentEvent::Ended(result) => WorkerEvent::Answer(result),
         };
@@ -202,7 +228,36 @@ impl Agents {
         true
     }
 
-    /// Cancels all orchestrations.
+    /// The workers that are at a task.
+    pub(super) fn workers_at_work(&self) -> impl Iterator<Item = Activity> {
+        self.orchestrations.runs.iter().flat_map(|(no, run)| {
+            run.it.at_work().filter_map(|(conversation, task, tool, since)| {
+                let (_, name) = run.it.who(conversation)?;
+                Some(Activity {
+                    target: Target::Worker(*no, conversation),
+                    name: name.to_owned(),
+                    of: run.it.id().to_owned(),
+                    task: Some(task),
+                    tool: tool.map(str::to_owned),
+                    since: Some(since),
+                })
+            })
+        })
+    }
+
+    /// The user does not want what one worker does.
+    pub(super) fn cancel_worker(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        (no, conversation): (u32, usize),
+    ) {
+        let Some(run) = self.orchestrations.runs.get_mut(&no) else { return };
+        let todo = run.it.cancel_worker(mux.now(), conversation, BY_USER);
+        self.carry_out(copilot, mux, no, todo);
+    }
+
+    /// All of them stop.
     pub(crate) fn cancel_orchestrations(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
         for no in self.orchestrations.runs.keys().copied().collect::<Vec<_>>() {
             self.cancel_orchestration(copilot, mux, Some(no));
@@ -274,6 +329,7 @@ impl Agents {
     }
 
     fn tell_orchestration(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, told: &Notice) {
+        self.have_changed = true;
         let Some(run) = self.orchestrations.runs.get(&no) else { return };
         let event = json!(told);
         let params = event.to_string();
@@ -364,6 +420,7 @@ fn message(event: &Event) -> String {
         Event::TaskAssigned { task, worker, .. } => format!("{worker} begins task {task}"),
         Event::TaskProgress { worker, tool: Some(tool), .. } => format!("{worker} runs {tool}"),
         Event::TaskProgress { worker, tool: None, .. } => format!("{worker} is working"),
+        Event::TaskRetried { task, .. } => format!("task {task}: failed, trying again"),
         Event::TaskCompleted { task, state, .. } => format!("task {task}: {}", state.word()),
         Event::SummarizeCompleted { .. } => "summarized".to_owned(),
         Event::Error { message } => message.clone(),

@@ -17,7 +17,10 @@ mod turn;
 pub(super) mod view;
 mod work;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Instant,
+};
 
 use foldhash::fast::RandomState;
 use serde_json::json;
@@ -53,6 +56,8 @@ pub(crate) struct SubAgents {
     pub(super) last: u32,
     /// Conversations to close.
     pub(super) closing: Vec<u32>,
+    /// When the editor is next shown how long sub-agents have been at work.
+    pub(super) tick: Option<Instant>,
 }
 
 /// The state of a lead's turn.

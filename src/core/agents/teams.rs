@@ -11,12 +11,18 @@
 
 mod stored;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use serde_json::{json, value::RawValue};
 use tracing::info;
 
-use super::subagents::view::{report, when_ended};
+use super::{
+    activity::{Activity, BY_USER, Target},
+    subagents::view::{agent_event, report, when_ended},
+};
 use crate::{
     agents::team::{self, Letter, Team},
     config::Config,
@@ -35,7 +41,7 @@ use crate::{
         ids::{ConversationId, RequestId},
         mux::Mux,
     },
-    rpc::{Frame, Patch, member, path, text},
+    rpc::{Frame, member, path, text},
 };
 
 /// All teams of this workspace.
@@ -93,11 +99,26 @@ struct LiveMember {
     /// Whether it was working when the previous lspool ended.
     is_interrupted: bool,
     tool: Option<String>,
-    /// Its stored history, if that is unchanged.
+    /// When it was last asked.
+    since: Option<Instant>,
+    /// What is stored of what was said, unless that has changed.
     stored: Option<Box<RawValue>>,
 }
 
-/// A call of a team tool.
+/// What programs are told of a member: its state, or what it writes.
+#[derive(Clone, Copy, Debug)]
+struct Shown<'a> {
+    state: &'a str,
+    text: Option<&'a str>,
+}
+
+impl Shown<'_> {
+    fn state(state: &str) -> Shown<'_> {
+        Shown { state, text: None }
+    }
+}
+
+/// A call of one of the tools.
 #[derive(Debug)]
 pub(super) struct TeamToolCall {
     pub(super) process: ProcessId,
@@ -165,6 +186,7 @@ impl Agents {
                 history: None,
                 is_interrupted: false,
                 tool: None,
+                since: None,
                 stored: None,
             }
         };
@@ -529,19 +551,19 @@ impl Agents {
             false => live.team.wake(at),
         };
         let Some(words) = words else { return };
-        live_member.stored = None;
+        (live_member.stored, live_member.since) = (None, Some(mux.now()));
         self.teams.dirty.insert(name.to_owned());
         match self.seat(copilot, mux, no, name, at) {
             Ok(internal) => {
-                self.show_member(mux, name, at, "running");
+                self.show_member(mux, name, at, Shown::state("running"));
                 self.say(copilot, mux, internal, &words);
             }
             Err(why) => {
                 if let Some(live) = self.teams.live.get_mut(name) {
                     live.team.ended(at, &Err(why));
                 }
-                self.show_member(mux, name, at, "failed");
-                // Nothing else makes its lead continue.
+                self.show_member(mux, name, at, Shown::state("failed"));
+                // Nobody else tells its lead.
                 self.subagents.due.insert(no);
             }
         }
@@ -605,7 +627,9 @@ impl Agents {
         let lead = lead.and_then(|it| self.subagents.by_conversation.get(&it).copied());
         self.subagents.due.extend(lead);
         match agent_event {
-            AgentEvent::Text(_) => {}
+            AgentEvent::Text(words) => {
+                self.show_member(mux, &name, at, Shown { state: "running", text: Some(&words) });
+            }
             AgentEvent::Tool(tool) => {
                 let live_member = live.live_members.get_mut(at);
                 let before = live_member.and_then(|it| std::mem::replace(&mut it.tool, tool));
@@ -614,7 +638,7 @@ impl Agents {
                     live.has_spoken(at);
                     self.teams.dirty.insert(name.clone());
                 }
-                self.show_member(mux, &name, at, "running");
+                self.show_member(mux, &name, at, Shown::state("running"));
             }
             AgentEvent::Ended(result) => {
                 if live.team.asked(at).is_none() {
@@ -627,7 +651,7 @@ impl Agents {
                 }
                 self.teams.dirty.insert(name.clone());
                 let state = if result.is_ok() { "idle" } else { "failed" };
-                self.show_member(mux, &name, at, state);
+                self.show_member(mux, &name, at, Shown::state(state));
             }
         }
     }
@@ -658,7 +682,7 @@ impl Agents {
                 self.stop_internal(copilot, mux, *internal, "it was cancelled");
             }
             self.teams.dirty.insert(name.clone());
-            self.show_member(mux, name, *at, "cancelled");
+            self.show_member(mux, name, *at, Shown::state("cancelled"));
         }
         !stopped.is_empty()
     }
@@ -677,8 +701,10 @@ impl Agents {
         agent_event
     }
 
-    /// Notifies programs about a member.
-    fn show_member(&self, mux: &mut Mux, name: &str, at: usize, state: &str) {
+    /// Tells programs that ask what a member is doing.
+    fn show_member(&mut self, mux: &mut Mux, name: &str, at: usize, shown: Shown<'_>) {
+        let Shown { state, text } = shown;
+        self.have_changed |= text.is_none();
         let Some(live) = self.teams.live.get(name) else { return };
         let lead = live.lead.as_ref().and_then(|it| self.subagents.leads.get(&self.subagents.lead_of(it)?));
         let (Some(lead), Some(live_member), Some(member)) =
@@ -691,11 +717,35 @@ impl Agents {
         if let Some(tool) = &live_member.tool {
             event["tool"] = json!(tool);
         }
-        let event = Patch::of(event.to_string().as_bytes())
-            .set("turnId", lead.turn.as_bytes())
-            .set("conversationId", lead.conversation.as_bytes())
-            .finish();
-        mux.tell_editor(Frame::notification("lspool/agentEvent", Some(&event)));
+        if let Some(text) = text {
+            event["text"] = json!(text);
+        }
+        mux.tell_editor(agent_event(lead, &event));
+    }
+
+    /// Those that are at work.
+    pub(super) fn members_at_work(&self) -> impl Iterator<Item = Activity> {
+        self.teams.live.iter().flat_map(|(name, live)| {
+            live.team.at_work().filter_map(|at| {
+                let (live_member, member) = live.live_members.get(at).zip(live.team.members.get(at))?;
+                (!live_member.is_interrupted).then(|| Activity {
+                    target: Target::Member(name.clone(), at),
+                    name: member.name.clone(),
+                    of: name.clone(),
+                    task: None,
+                    tool: live_member.tool.clone(),
+                    since: live_member.since,
+                })
+            })
+        })
+    }
+
+    /// The user does not want what a member does in this turn. Its lead is told so.
+    pub(super) fn cancel_member(&mut self, copilot: &mut Copilot, mux: &mut Mux, name: &str, at: usize) {
+        let live_member = self.teams.live.get(name).and_then(|it| it.live_members.get(at));
+        if let Some(internal) = live_member.and_then(|it| it.internal) {
+            self.stop_internal(copilot, mux, internal, BY_USER);
+        }
     }
 
     /// Checks that teams agree with the other tables.

@@ -29,6 +29,8 @@ pub(crate) struct ActiveTurn {
     pub(super) dialogues: Vec<Dialogue>,
     /// How many calls of sub-agents belong to dead processes.
     pub(super) sub_agents: usize,
+    /// What its model is told with the result of each call.
+    pub(crate) note: Option<&'static str>,
 }
 
 /// A turn that does not wait for a process.

@@ -1,5 +1,7 @@
 //! Cancels turns, by request id and by progress token, and handles the editor's answers to servers.
 
+use serde_json::json;
+
 use super::{
     Copilot,
     session::{mcp_servers, section_without_foreign_mcp},
@@ -158,7 +160,12 @@ impl Copilot {
                     return;
                 }
                 match kind {
-                    ToolQuestion::Call => self.on_tool_answered(id, &pending.frame, Some(answer)),
+                    ToolQuestion::Call => {
+                        let noted = self.with_note(id, answer);
+                        let answer = noted.as_ref().unwrap_or(answer);
+                        self.on_tool_answered(id, &pending.frame, Some(answer));
+                        return mux.answer_server(&pending, answer);
+                    }
                     ToolQuestion::Confirmation => self.on_confirmed(id, &pending.frame, answer),
                 }
                 mux.answer_server(&pending, answer);
@@ -174,8 +181,25 @@ impl Copilot {
         }
     }
 
-    /// The answer to `workspace/configuration` for a process: one value per section, without the MCP servers that its
-    /// set does not need.
+    /// The answer to a call, with what the model of its turn is to be told beside it, if anything.
+    pub(super) fn with_note(&self, id: &ConversationId, answer: &Frame) -> Option<Frame> {
+        let note = self.conversations.get(id)?.active_turn.note?;
+        let result = answer.result()?;
+        let first = elements(result).next()?;
+        let content = member(&result[first.clone()], "content")?;
+        let items = &result[first.start + content.start..first.start + content.end];
+        if !items.starts_with(b"[") {
+            return None;
+        }
+        let comma = if elements(items).next().is_some() { "," } else { "" };
+        let note = format!("{comma}{}", json!({"value": format!("\n\n{note}")}));
+        let end = first.start + content.end - 1;
+        let noted = [&result[..end], note.as_bytes(), &result[end..]].concat();
+        Some(Frame::response(answer.id()?, &noted))
+    }
+
+    /// The answer to `workspace/configuration` as a process gets it: one value per section, without the MCP servers
+    /// that its set has no use for.
     fn configuration(
         &mut self,
         mux: &mut Mux,

@@ -348,6 +348,38 @@ fn reload_restarts_only_processes_whose_launch_changed() {
 }
 
 #[test]
+fn reload_names_each_changed_section() {
+    let mut it = Stage::copilot();
+    it.config.models.insert("sonnet".to_owned(), "m".to_owned());
+    it.config.subagents.max_parallel = 1;
+    it.config.workers[0].enabled = false;
+    it.config.orchestration.max_tasks = 1;
+    assert_eq!(
+        asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"],
+        json!(["models", "orchestration", "subagents", "workers"])
+    );
+    assert_eq!(asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"], json!([]));
+}
+
+#[test]
+fn reload_reports_what_file_watcher_has_just_read() {
+    let mut it = Stage::copilot();
+    it.config.models.insert("sonnet".to_owned(), "m".to_owned());
+    it.event(Event::FilesChanged);
+    it.event(Event::FilesChanged);
+    it.server.idle_timeout = Duration::from_secs(7);
+    assert_eq!(
+        asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"],
+        json!(["models", "settings"])
+    );
+    assert_eq!(asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"], json!([]), "it was told");
+    it.config.models.clear();
+    it.event(Event::FilesChanged);
+    it.pass(Duration::from_mins(2));
+    assert_eq!(asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"], json!([]), "long ago");
+}
+
+#[test]
 fn workspace_files_apply_as_soon_as_folder_is_added() {
     let mut it = Stage::new(ServerKind::Copilot);
     let folder = |path: &str| json!({"uri": format!("file://{path}"), "name": "w"});

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod events;
+mod limits;
 mod teams;
 
 use std::time::Duration;
@@ -71,12 +72,12 @@ fn shown(heard: &[Value]) -> Vec<String> {
             }
             (Some("lspool/agentEvent"), _) => {
                 let it = &message["params"];
-                let tool = it["tool"].as_str().unwrap_or_default();
-                let text = format!(
-                    "event {} {} {tool}",
-                    it["agent"].as_str().unwrap(),
-                    it["state"].as_str().unwrap()
-                );
+                let agent = it["agent"].as_str().unwrap();
+                let (state, tool) = (it["state"].as_str().unwrap(), it["tool"].as_str().unwrap_or_default());
+                let text = match it["text"].as_str() {
+                    Some(text) => format!("event {agent} writes {text}"),
+                    None => format!("event {agent} {state} {tool}"),
+                };
                 out.push(text.trim().to_owned());
             }
             (Some(method), _) => out.push(method.to_owned()),
@@ -352,7 +353,7 @@ fn sub_agent_requests_reach_editor_under_lead_ids() {
     );
     assert_eq!(it.heard(), Vec::<String>::new());
     it.run_ends(&run, "listed");
-    assert_eq!(it.heard(), ["1 x completed = listed", "event bash-1 done"]);
+    assert_eq!(it.heard(), ["event bash-1 writes listed", "1 x completed = listed", "event bash-1 done"]);
 }
 
 #[test]
@@ -502,59 +503,6 @@ fn failed_sub_agents_do_not_stop_the_lead() {
     ] {
         assert!(message.contains(text), "{text} in {message}");
     }
-}
-
-#[test]
-fn delegation_respects_configured_limits() {
-    let mut it = Stage::patient();
-    it.config.subagents.max_parallel = 1;
-    it.config.subagents.max_subagents = 3;
-    it.config.subagents.max_followups = 1;
-    it.config.subagents.time_limit = Duration::from_mins(1);
-    it.config.agents.get_mut("explore").unwrap().max_turns = Some(2);
-    it.config.agents.get_mut("bash").unwrap().prompt = Some("Be quick.".to_owned());
-    it.editor(json!({"id": 90, "method": "lspool/reload"}));
-    it.take(EDITOR);
-    let mut it = Lead::on(it, &json!({}));
-    assert_eq!(it.delegates(1, "x", "explore"), "sub-agent explore-1 started");
-    assert_eq!(
-        it.delegates(1, "y", "bash"),
-        "sub-agent bash-1 is queued and starts when another one has finished"
-    );
-    it.delegates(1, "z", "bash");
-    assert!(it.delegates(1, "w", "bash").starts_with("you have started 3 sub-agents"));
-    it.ends();
-    let first = it.opened(process(2, 1)).pop().unwrap();
-    assert_eq!(it.it.spawned.len(), 3, "one at a time");
-    for round in 1..=3 {
-        it.run_says(&first, "report", &json!({"editAgentRounds": [{"roundId": round, "reply": "hm"}]}));
-    }
-    let told: Vec<String> = it.it.take(Peer::Backend(first.process)).iter().map(name).collect();
-    assert_eq!(told, ["$/cancelRequest"], "it asks its model too often");
-    it.it.server(first.process, json!({"id": first.asked, "result": {}}));
-    let second = it.opened(process(3, 1)).pop().unwrap();
-    let request = second.params["turns"][0]["request"].as_str().unwrap();
-    assert_eq!(request, "<system_instructions>\nBe quick.\n</system_instructions>\n\ndo y");
-    it.it.pass(Duration::from_secs(59));
-    assert!(it.it.take(Peer::Backend(second.process)).is_empty());
-    it.it.pass(Duration::from_secs(1));
-    let told: Vec<String> = it.it.take(Peer::Backend(second.process)).iter().map(name).collect();
-    assert_eq!(told, ["$/cancelRequest"], "it takes too long");
-    it.it.server(second.process, json!({"id": second.asked, "result": {}}));
-    let told = it.it.take(Peer::Backend(second.process));
-    let create = told.iter().find(|it| it["method"] == "conversation/create").unwrap();
-    let third =
-        Run { process: second.process, asked: create["id"].clone(), params: create["params"].clone() };
-    it.run_ends(&third, "ok");
-    it.heard();
-    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
-    for text in ["stopped after 2 model requests", "stopped after 60 s", "cannot start more sub-agents"] {
-        assert!(message.contains(text), "{text} in {message}");
-    }
-    it.says("begin", &json!({}));
-    assert!(it.delegates(1, "v", "bash").contains("started 3 sub-agents, the limit"));
-    it.ends();
-    assert_eq!(it.heard().last().unwrap(), r#"answer 1 "T""#);
 }
 
 #[test]

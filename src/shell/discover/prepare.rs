@@ -14,7 +14,7 @@ use super::{
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
-    agents::{Registry, unknown_tiers},
+    agents::{Registry, unknown_tiers, unused_by_leads},
     config::{Config, MemberConfig, ServerConfig, ServerKind},
     core::event::{Group, Launch, Member, Prepared},
 };
@@ -89,7 +89,7 @@ pub fn prepare(
     // No other server has agents.
     let is_copilot =
         [&first].into_iter().chain(&others).any(|it| it.server.kind == Some(ServerKind::Copilot));
-    let agents: Vec<String> = if is_copilot { agents.serious().collect() } else { Vec::new() };
+    let agents: Vec<String> = if is_copilot { agents.for_editor() } else { Vec::new() };
     let group =
         plan.group.map(|GroupPlan { name, start_wait, order }| Group { name, start_wait, order, others });
     Ok(Prepared {
@@ -175,6 +175,7 @@ fn merge_agents(
     agents::add_workspace(config, &mut registry, workspace, env);
     registry.shadowed.extend(merge_workspace(config, workspace)?);
     registry.warnings.extend(unknown_tiers(config));
+    registry.warnings.extend(unused_by_leads(config));
     Ok(registry)
 }
 

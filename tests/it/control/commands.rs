@@ -131,6 +131,28 @@ fn ambiguous_backend_lists_instances() {
 }
 
 #[test]
+fn cancel_reaches_the_lspool_whose_agent_it_is() {
+    let sandbox = Sandbox::new();
+    let has_agent = |pid, workspace, name: &str| {
+        let mut it = status(pid, workspace, &["copilot"]);
+        it["agents"] = json!([{"name": name, "kind": "sub-agent", "of": "c", "since": 1}]);
+        answers("lspool/status", json!({"result": it}))
+    };
+    let done = || answers("lspool/cancelAgent", json!({"result": {"state": "cancelled"}}));
+    let first = Fake::new(&sandbox, 11, 1, vec![has_agent(11, "/one", "explore-1"), done()]);
+    let second = Fake::new(&sandbox, 12, 2, vec![has_agent(12, "/two", "bash-1"), done()]);
+    says(&sandbox, &["cancel", "bash-1", "--of", "c"], 0, "bash-1: cancelled\n", "");
+    let asked = |fake: &Fake| fake.asked().into_iter().find(|it| it[0] == "lspool/cancelAgent");
+    assert_eq!(asked(&first), None);
+    assert_eq!(asked(&second), Some(json!(["lspool/cancelAgent", {"name": "bash-1", "of": "c"}])));
+    let unknown = "lspool: no agent \"plan-1\" is at work; `lspool status` shows those that are\n";
+    says(&sandbox, &["cancel", "plan-1"], 2, "", unknown);
+    let _third = Fake::new(&sandbox, 13, 3, vec![has_agent(13, "/three", "bash-1"), done()]);
+    let several = "lspool: several lspools have an agent \"bash-1\"; choose one with --pid\n";
+    says(&sandbox, &["cancel", "bash-1"], 2, "", several);
+}
+
+#[test]
 fn failed_command_prints_reason() {
     let sandbox = Sandbox::new();
     let fails = answers("lspool/restart", refusal(-32803, "exit code 1\u{1b}[2J:\n  no licence"));

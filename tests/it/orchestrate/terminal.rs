@@ -31,9 +31,13 @@ impl Fresh {
     }
 
     fn command(&self, more: &[&str]) -> Command {
+        self.bare_command(&[&["[goal] greet the world"], more].concat())
+    }
+
+    fn bare_command(&self, words: &[&str]) -> Command {
         let mut command = self.sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &self.stub);
         command.current_dir(self.sandbox.workspace());
-        command.args(["orchestrate", "[goal] greet the world"]).args(more);
+        command.arg("orchestrate").args(words);
         command.arg("--").arg(real::copilot()).arg("--stdio");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -197,4 +201,41 @@ fn orchestrate_reports_invalid_options_real() {
     let ran = fresh.run(&["--model", "gpt-nobody"]);
     assert_eq!(ran.status, Some(2), "{ran:#?}");
     assert!(ran.err.contains("unknown model \"gpt-nobody\""), "{ran:?}");
+}
+
+#[test]
+fn one_worker_does_goal_without_plan_real() {
+    let fresh = Fresh::new(Script::default().rule(says("[goal]", "hello, world")));
+    let ran = fresh.run(&["--worker", "reviewer"]);
+    assert_eq!((ran.status, ran.out.as_str()), (Some(0), "hello, world\n"), "{ran:#?}");
+    assert_eq!(fresh.stub.turns().len(), 1, "nobody makes a plan or a summary");
+    let ran = fresh.run(&["--worker", "boss"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.err.contains("unknown worker \"boss\"; use one of coder, reviewer, tester"), "{ran:?}");
+}
+
+#[test]
+fn killed_goal_resumes_with_tasks_that_are_done_real() {
+    let plan = json!([task("coder", "[t0]", &[]), task("tester", "[t1]", &[0])]);
+    let gated = Rule::on("[t1]").then(Round::text("tested\n").gate("tests"));
+    let fresh = Fresh::new(script(&plan).rule(says("[t0]", "coded")).rule(gated));
+    let mut child = fresh.command(&[]).spawn().expect("lspool starts");
+    fresh.stub.wait_for("the tester", |log| {
+        log.iter().any(|it| it.chat.as_ref().is_some_and(|chat| chat.user.ends_with("[t1]")))
+    });
+    child.kill().expect("it runs");
+    child.wait().expect("it is ours");
+    fresh.stub.open("tests");
+    let asked = |marker: &str| fresh.stub.turns().iter().filter(|it| it.user.contains(marker)).count();
+    let (coders, before) = (asked("[t0]"), fresh.stub.turns().len());
+    let resumed = || Ran::of(fresh.bare_command(&["--resume"]).spawn().expect("lspool starts"));
+    let ran = resumed();
+    assert_eq!((ran.status, ran.out.as_str()), (Some(0), "It is done.\n"), "{ran:#?}");
+    let turns = fresh.stub.turns();
+    // The tester, who is told what the coder has said, and the summary, which names the coder's task.
+    assert_eq!((turns.len() - before, asked("[t0]") - coders), (2, 1));
+    assert!(turns[before].user.contains("coded"), "{:?}", turns[before]);
+    let ran = resumed();
+    assert_eq!(ran.status, Some(2), "{ran:#?}");
+    assert!(ran.err.contains("no goal of this folder is unfinished"), "{ran:#?}");
 }

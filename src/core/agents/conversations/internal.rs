@@ -96,7 +96,9 @@ pub(super) struct TurnReport {
     texts: BTreeMap<u64, String>,
     /// The number of rounds before the second question.
     rounds_before: u64,
-    /// The running tools, by call.
+    /// The last request whose answer called a tool, counted from 1.
+    called: u64,
+    /// Tools that are running, by call.
     tools: Vec<(String, String)>,
     /// Why it failed.
     fault: Option<String>,
@@ -135,13 +137,22 @@ impl InternalConversation {
         self.state != InternalState::Idle
     }
 
-    /// Why it may send no further request to its model, if so.
+    /// Why its model may not be asked again, if so.
     pub(super) fn has_asked_too_often(&self) -> Option<String> {
         let most = self.limits.rounds?;
-        // One more for the summary.
-        let may = most.saturating_add(usize::from(self.is_asked_again));
-        let has = usize::try_from(self.report.rounds()).unwrap_or(usize::MAX);
-        (has > may).then(|| format!("it was stopped after {most} model requests, the limit"))
+        let is_spent = self.report.rounds() > count(most) || self.report.called >= count(most);
+        is_spent.then(|| too_often(most))
+    }
+
+    /// Why it is not asked once more for an answer, if so.
+    pub(super) fn has_no_request_left(&self) -> Option<String> {
+        let most = self.limits.rounds?;
+        (self.report.rounds() >= count(most)).then(|| too_often(most))
+    }
+
+    /// Whether the request that follows the running one is the last that it has.
+    pub(super) fn is_before_last_request(&self) -> bool {
+        self.limits.rounds.is_some_and(|most| self.report.rounds() + 1 >= count(most))
     }
 
     /// The end of its turn for the owner. `None`: a success without a text.
@@ -152,6 +163,14 @@ impl InternalConversation {
             None => self.report.answer().map(|it| Ok(it.to_owned())),
         }
     }
+}
+
+fn count(most: usize) -> u64 {
+    u64::try_from(most).unwrap_or(u64::MAX)
+}
+
+fn too_often(most: usize) -> String {
+    format!("it was stopped after {most} model requests, the limit")
 }
 
 impl TurnReport {
@@ -195,6 +214,7 @@ impl TurnReport {
         for round in progress.report.rounds() {
             say(&mut self.texts, round.id, round.reply);
             for call in round.calls() {
+                self.called = self.called.max(self.rounds_before.saturating_add(round.id));
                 let [id, name, status] = ["id", "name", "status"].map(|key| text(call, &[key]));
                 let (Some(id), Some(name), Some(status)) = (id, name, status) else { continue };
                 self.tools.retain(|(of, _)| *of != id);

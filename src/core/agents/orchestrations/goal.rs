@@ -1,8 +1,12 @@
 //! Reads the goal of an orchestration from a request. An error is one sentence.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
+    agents::orchestration::{
+        Before, Tasks,
+        plan::{self, Plan, Step},
+    },
     config::{AgentSource, WorkerConfig, nearest},
     core::{agents::conversations::INHERITED, ids::Token},
     rpc::member,
@@ -17,6 +21,11 @@ pub(super) struct GoalRequest {
     pub(super) workers: Vec<WorkerConfig>,
     pub(super) model: Option<String>,
     pub(super) max_parallel: Option<usize>,
+    pub(super) retries: Option<usize>,
+    /// Where its tasks come from.
+    pub(super) tasks: Tasks,
+    /// The editor wants to see what workers write.
+    pub(super) events: bool,
     pub(super) token: Option<Token>,
 }
 
@@ -41,19 +50,54 @@ impl GoalRequest {
                 Some(n.ok_or("`maxParallel` must be an integer of at least 1")?)
             }
         };
+        let retries = match given(&asked, "retries") {
+            None => None,
+            Some(it) => {
+                let n = it.as_u64().and_then(|it| usize::try_from(it).ok());
+                Some(n.ok_or("`retries` must be an integer of at least 0")?)
+            }
+        };
+        let events = match given(&asked, "events") {
+            None => false,
+            Some(it) => it.as_bool().ok_or("`events` must be true or false")?,
+        };
+        let workers = workers(given(&asked, "workers"), known)?;
+        let tasks = match (text(&asked, "worker")?, given(&asked, "tasks")) {
+            (None, None) => Tasks::Planned,
+            (Some(role), None) => Tasks::One(one(&role, &goal, &workers)?),
+            (None, Some(tasks)) => prepared(tasks, &workers)?,
+            (Some(_), Some(_)) => return Err("give `worker` or `tasks`, not both".to_owned()),
+        };
         let token = member(params, "workDoneToken").and_then(|it| Token::from_raw(&params[it]));
         Ok(GoalRequest {
             goal,
-            workers: workers(given(&asked, "workers"), known)?,
+            workers,
             model: text(&asked, "model")?,
             max_parallel,
+            retries,
+            tasks,
+            events,
             token: token.filter(|it| !it.as_ref().is_null()),
         })
     }
 }
 
-/// The members of a request. Others are inherited by the conversations.
-const KEYS: [&str; 6] = ["goal", "workers", "model", "modelInfo", "maxParallel", "workDoneToken"];
+/// What a request may say; beside it, what the conversations that work for it inherit.
+const KEYS: [&str; 10] = [
+    "goal",
+    "workers",
+    "worker",
+    "tasks",
+    "model",
+    "modelInfo",
+    "maxParallel",
+    "retries",
+    "events",
+    "workDoneToken",
+];
+
+/// How many tasks a request may bring. No model has to be kept from making too many.
+const MOST: usize = 1000;
 
 fn given<'a>(of: &'a Value, key: &str) -> Option<&'a Value> {
     of.get(key).filter(|it| !it.is_null())
@@ -66,6 +110,27 @@ fn text(of: &Value, key: &str) -> Result<Option<String>, String> {
         Some(Value::String(_)) => Err(format!("{key} is empty")),
         Some(_) => Err(format!("`{key}` must be a string")),
     }
+}
+
+/// The goal as the only task of one worker.
+fn one(role: &str, goal: &str, workers: &[WorkerConfig]) -> Result<Plan, String> {
+    let role = named(role, workers)?.role;
+    Ok(Plan { steps: vec![Step { role, task: goal.to_owned(), needs: [].into() }] })
+}
+
+/// Tasks as a result lists them. Those that are done stay so.
+fn prepared(tasks: &Value, workers: &[WorkerConfig]) -> Result<Tasks, String> {
+    let tasks = tasks.as_array().ok_or("`tasks` must be a list of tasks, as a result has them")?;
+    let written = |it: &Value| json!({"worker_role": it["role"], "task": it["text"], "depends_on": given(it, "dependsOn").unwrap_or(&json!([]))});
+    let written: Vec<Value> = tasks.iter().map(written).collect();
+    let roles: Vec<&str> = workers.iter().map(|it| it.role.as_str()).collect();
+    let plan = plan::checked(&written, &roles, MOST).map_err(|it| format!("`tasks`: {}", it.join("; ")))?;
+    let before = |it: &Value| match (it["state"].as_str(), it["result"].as_str(), it["reason"].as_str()) {
+        (Some("done"), Some(result), _) => Before::Done(result.to_owned()),
+        (Some("skipped"), _, _) | (_, _, None) => Before::Nothing,
+        (_, _, Some(reason)) => Before::Begun(reason.to_owned()),
+    };
+    Ok(Tasks::Given(plan, tasks.iter().map(before).collect()))
 }
 
 fn workers(asked: Option<&Value>, known: &[WorkerConfig]) -> Result<Vec<WorkerConfig>, String> {
@@ -171,6 +236,38 @@ mod tests {
     }
 
     #[test]
+    fn orchestrate_params_accept_one_worker_or_earlier_tasks() {
+        let one = read(&json!({"goal": "g", "worker": "tester", "retries": 2, "events": true})).unwrap();
+        let step = |role: &str, task: &str, needs: &[usize]| Step {
+            role: role.to_owned(),
+            task: task.to_owned(),
+            needs: needs.iter().copied().collect(),
+        };
+        assert_eq!(one.tasks, Tasks::One(Plan { steps: vec![step("tester", "g", &[])] }));
+        assert_eq!((one.retries, one.events), (Some(2), true));
+        let tasks = json!([
+            {"task": 0, "role": "coder", "text": "a", "dependsOn": [], "state": "done", "result": "r", "durationMs": 7},
+            {"task": 1, "role": "coder", "text": "b", "dependsOn": [0], "state": "failed", "reason": "no quota"},
+            {"task": 2, "role": "tester", "text": "c", "dependsOn": [1], "state": "skipped", "reason": "task 1 failed"},
+            {"role": "tester", "text": "d"},
+        ]);
+        let again = read(&json!({"goal": "g", "tasks": tasks})).unwrap();
+        let steps = vec![
+            step("coder", "a", &[]),
+            step("coder", "b", &[0]),
+            step("tester", "c", &[1]),
+            step("tester", "d", &[]),
+        ];
+        let before = vec![
+            Before::Done("r".to_owned()),
+            Before::Begun("no quota".to_owned()),
+            Before::Nothing,
+            Before::Nothing,
+        ];
+        assert_eq!(again.tasks, Tasks::Given(Plan { steps }, before));
+    }
+
+    #[test]
     fn orchestrate_params_report_invalid_values() {
         for (params, told) in [
             (json!([]), "`params` must be an object"),
@@ -180,13 +277,23 @@ mod tests {
                 "unknown key \"maxparallel\"; did you mean \"maxParallel\"?",
             ),
             (
-                json!({"goal": "g", "retries": 1}),
-                "unknown key \"retries\"; expected one of goal, workers, model, modelInfo, maxParallel, workDoneToken",
+                json!({"goal": "g", "speed": 1}),
+                "unknown key \"speed\"; expected one of goal, workers, worker, tasks, model, modelInfo, maxParallel, \
+                 retries, events, workDoneToken",
             ),
             (json!({"goal": 1}), "`goal` must be a string"),
             (json!({"goal": " "}), "goal is empty"),
             (json!({"goal": "g", "maxParallel": 0}), "`maxParallel` must be an integer of at least 1"),
             (json!({"goal": "g", "model": 1}), "`model` must be a string"),
+            (json!({"goal": "g", "retries": -1}), "`retries` must be an integer of at least 0"),
+            (json!({"goal": "g", "events": 1}), "`events` must be true or false"),
+            (
+                json!({"goal": "g", "worker": "boss"}),
+                "unknown worker \"boss\"; use one of coder, reviewer, tester",
+            ),
+            (json!({"goal": "g", "worker": "coder", "tasks": []}), "give `worker` or `tasks`, not both"),
+            (json!({"goal": "g", "tasks": {}}), "`tasks` must be a list of tasks, as a result has them"),
+            (json!({"goal": "g", "tasks": []}), "`tasks`: the plan has no tasks"),
             (
                 json!({"goal": "g", "workers": "coder"}),
                 "`workers` must be a list of roles or of {\"role\": …} objects",

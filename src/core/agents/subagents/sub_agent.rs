@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::{agents::Outcome, rpc::Patch};
+use crate::{agents::Outcome, core::agents::activity::BY_USER, rpc::Patch};
 
 /// A sub-agent.
 #[derive(Debug)]
@@ -40,11 +40,16 @@ pub(in crate::core::agents) enum SubAgentState {
     Ended(Result<String, String>),
     /// It was cancelled.
     Cancelled,
+    /// The user has cancelled it alone, and its lead is told so.
+    Withdrawn,
 }
 
 impl SubAgent {
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self.state, SubAgentState::Ended(_) | SubAgentState::Cancelled)
+        match self.state {
+            SubAgentState::Ended(_) | SubAgentState::Cancelled | SubAgentState::Withdrawn => true,
+            SubAgentState::Waiting | SubAgentState::Working(_) => false,
+        }
     }
 
     fn seconds(&self, now: Instant) -> u64 {
@@ -54,8 +59,11 @@ impl SubAgent {
 
     /// The result for the lead.
     pub(super) fn result(&self, now: Instant) -> Option<Outcome<'_>> {
-        let SubAgentState::Ended(result) = &self.state else { return None };
-        let result = result.as_deref().map_err(String::as_str);
+        let result = match &self.state {
+            SubAgentState::Ended(result) => result.as_deref().map_err(String::as_str),
+            SubAgentState::Withdrawn => Err(BY_USER),
+            SubAgentState::Waiting | SubAgentState::Working(_) | SubAgentState::Cancelled => return None,
+        };
         Some(Outcome { name: &self.name, result, seconds: self.seconds(now) })
     }
 
@@ -70,7 +78,9 @@ impl SubAgent {
             },
             SubAgentState::Ended(Ok(_)) => ("done", format!("{name}: done in {seconds} s")),
             SubAgentState::Ended(Err(_)) => ("failed", format!("{name}: failed after {seconds} s")),
-            SubAgentState::Cancelled => ("cancelled", format!("{name}: cancelled after {seconds} s")),
+            SubAgentState::Cancelled | SubAgentState::Withdrawn => {
+                ("cancelled", format!("{name}: cancelled after {seconds} s"))
+            }
         }
     }
 
@@ -91,7 +101,7 @@ impl SubAgent {
                 call.set("error", &json(&format!("The sub-agent failed: {why}")));
                 "error"
             }
-            SubAgentState::Cancelled => "cancelled",
+            SubAgentState::Cancelled | SubAgentState::Withdrawn => "cancelled",
             SubAgentState::Waiting | SubAgentState::Working(_) => "running",
         };
         call.set("status", &json(status));

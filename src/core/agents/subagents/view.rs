@@ -1,7 +1,10 @@
 //! The editor's view of sub-agents: the call that started one shows as running as long as the sub-agent.
 
-use serde_json::json;
+use std::time::Duration;
 
+use serde_json::{Value, json};
+
+use super::sub_agent::{SubAgent, SubAgentState};
 use crate::{
     core::{
         agents::{Agents, subagents::Lead},
@@ -11,6 +14,9 @@ use crate::{
     },
     rpc::{Frame, Patch, elements, member, path, text},
 };
+
+/// How often the editor sees how long a sub-agent has been at work.
+pub(in crate::core::agents) const EVERY: Duration = Duration::from_secs(5);
 
 impl Agents {
     /// Forwards progress to the editor. Calls that started sub-agents show the state of these.
@@ -99,21 +105,50 @@ impl Agents {
         mux.is_cancelled(active) && lead.n_delivered < lead.sub_agents.len()
     }
 
-    /// Shows the state of a sub-agent.
-    pub(in crate::core::agents) fn show_sub_agent(&self, mux: &mut Mux, no: u32) {
+    /// Shows what a sub-agent is doing.
+    pub(in crate::core::agents) fn show_sub_agent(&mut self, mux: &mut Mux, no: u32) {
+        self.have_changed = true;
         let Some(sub_agent) = self.subagents.all.get(&no) else { return };
         let Some(lead) = self.subagents.leads.get(&sub_agent.lead) else { return };
         if let Some(report) = report(lead, &round_with(sub_agent.round, &sub_agent.shown(mux.now()))) {
             mux.tell_editor(report);
         }
         if lead.events {
-            let event = Patch::of(sub_agent.event(mux.now()).to_string().as_bytes())
-                .set("turnId", lead.turn.as_bytes())
-                .set("conversationId", lead.conversation.as_bytes())
-                .finish();
-            mux.tell_editor(Frame::notification("lspool/agentEvent", Some(&event)));
+            mux.tell_editor(agent_event(lead, &sub_agent.event(mux.now())));
         }
     }
+
+    /// Shows what a sub-agent writes to an editor that wants to see it.
+    pub(super) fn show_text(&self, mux: &mut Mux, no: u32, words: &str) {
+        let Some(sub_agent) = self.subagents.all.get(&no) else { return };
+        let Some(lead) = self.subagents.leads.get(&sub_agent.lead).filter(|it| it.events) else { return };
+        let mut event = sub_agent.event(mux.now());
+        event["text"] = json!(words);
+        mux.tell_editor(agent_event(lead, &event));
+    }
+
+    /// Shows how long sub-agents have been at work, from time to time.
+    pub(in crate::core::agents) fn show_time(&mut self, mux: &mut Mux) {
+        if self.subagents.tick.is_none_or(|at| mux.now() < at) {
+            return;
+        }
+        let is_working = |it: &SubAgent| matches!(it.state, SubAgentState::Working(_));
+        let working: Vec<u32> =
+            self.subagents.all.iter().filter(|(_, it)| is_working(it)).map(|(no, _)| *no).collect();
+        self.subagents.tick = (!working.is_empty()).then(|| mux.now() + EVERY);
+        for no in working {
+            self.show_sub_agent(mux, no);
+        }
+    }
+}
+
+/// What programs are told of an agent that works for a lead.
+pub(in crate::core::agents) fn agent_event(lead: &Lead, event: &Value) -> Frame {
+    let event = Patch::of(event.to_string().as_bytes())
+        .set("turnId", lead.turn.as_bytes())
+        .set("conversationId", lead.conversation.as_bytes())
+        .finish();
+    Frame::notification("lspool/agentEvent", Some(&event))
 }
 
 /// The report of a team call while members work.

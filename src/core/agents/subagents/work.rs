@@ -8,12 +8,14 @@ use super::{
     LeadPhase,
     sub_agent::SubAgentState,
     turn::{LeadEnd, is_turn_of},
+    view::EVERY,
 };
 use crate::{
     config::{AgentConfig, Config},
     core::{
         agents::{
             Agents,
+            activity::{Activity, Target, plain},
             conversations::{AgentEvent, ConversationOwner, EditorIds, Limits, Opening, usual},
         },
         copilot::Copilot,
@@ -126,6 +128,7 @@ impl Agents {
         if let Some(sub_agent) = self.subagents.all.get_mut(&no) {
             sub_agent.state = SubAgentState::Working(internal);
         }
+        self.subagents.tick.get_or_insert(mux.now() + EVERY);
         self.show_sub_agent(mux, no);
         self.say(copilot, mux, internal, &words);
     }
@@ -139,7 +142,7 @@ impl Agents {
         agent_event: AgentEvent,
     ) {
         match agent_event {
-            AgentEvent::Text(_) => {}
+            AgentEvent::Text(words) => self.show_text(mux, no, &words),
             AgentEvent::Tool(tool) => {
                 if let Some(sub_agent) = self.subagents.all.get_mut(&no) {
                     sub_agent.tool = tool;
@@ -148,6 +151,28 @@ impl Agents {
             }
             AgentEvent::Ended(result) => self.end_sub_agent(copilot, mux, no, SubAgentState::Ended(result)),
         }
+    }
+
+    /// Those that are at work or wait for room.
+    pub(in crate::core::agents) fn sub_agents_at_work(&self) -> impl Iterator<Item = Activity> {
+        self.subagents.all.iter().filter(|(_, it)| !it.has_ended()).map(|(no, it)| Activity {
+            target: Target::SubAgent(*no),
+            name: it.name.clone(),
+            of: self.subagents.leads.get(&it.lead).map_or_else(String::new, |it| plain(&it.conversation)),
+            task: None,
+            tool: it.tool.clone(),
+            since: it.started,
+        })
+    }
+
+    /// The user does not want what one sub-agent does; its lead goes on.
+    pub(in crate::core::agents) fn cancel_sub_agent(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        no: u32,
+    ) {
+        self.end_sub_agent(copilot, mux, no, SubAgentState::Withdrawn);
     }
 
     fn end_sub_agent(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, how: SubAgentState) {

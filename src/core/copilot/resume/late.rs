@@ -60,7 +60,8 @@ impl Copilot {
             (ToolQuestion::Confirmation, true) => self.on_late_confirmation(mux, &id, &pending.frame, answer),
             (ToolQuestion::Confirmation, false) => {}
             (ToolQuestion::Call, _) => {
-                self.on_tool_answered(&of, &pending.frame, answer);
+                let noted = answer.and_then(|it| self.with_note(&of, it));
+                self.on_tool_answered(&of, &pending.frame, noted.as_ref().or(answer));
                 if is_waited_for {
                     let call = text(pending.frame.params().unwrap_or(b"{}"), &["toolCallId"]);
                     self.close_calls(mux, &id, &of, |it| Some(&it.id) == call.as_ref());

@@ -25,7 +25,7 @@ fn waiting_lead_survives_crash_of_its_process() {
     it.it.pass(Duration::from_secs(9));
     it.it.start(it.process, &["delegate_task"]);
     it.run_ends(&run, "found");
-    assert_eq!(it.heard(), ["1 x completed = found"]);
+    assert_eq!(it.heard(), ["1 x running: explore-1 is working (5 s)", "1 x completed = found"]);
     let (process, conversation, content) = it.it.transcripts.pop().expect("it is told what was said");
     assert!(content.contains("sub-agent explore-1 started") && !content.contains("found"), "{content}");
     it.it.event(Event::TranscriptWritten { process, conversation, folder: Ok("/t".into()) });

@@ -209,6 +209,25 @@ fn cancel_of_lead_stops_team_and_keeps_its_messages() {
 }
 
 #[test]
+fn one_member_is_cancelled_alone_and_lead_is_told() {
+    let (mut it, ann, bob) = two_at_work();
+    it.ends();
+    it.heard();
+    it.run_says(&ann, "report", &json!({"editAgentRounds": [{"roundId": 1, "reply": "hm"}]}));
+    assert_eq!(it.heard(), ["event ann writes hm"]);
+    it.it.editor(json!({"id": 9, "method": "lspool/cancelAgent", "params": {"name": "ann"}}));
+    let answer = it.it.take(EDITOR).into_iter().find(|it| it["id"] == 9).unwrap();
+    assert_eq!(answer["result"], json!({"name": "ann", "of": "t", "state": "cancelled"}));
+    it.it.server(ann.process, json!({"id": ann.asked, "result": {}}));
+    assert_eq!(it.events(), ["event ann failed"]);
+    it.member_ends(&bob, "bob is done");
+    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
+    for text in ["the user cancelled it", "bob is done"] {
+        assert!(message.contains(text), "{text} in {message}");
+    }
+}
+
+#[test]
 fn cancelled_member_is_called_again_after_its_turn_ends() {
     let mut it = lead(Vec::new());
     it.told("create_team", &two());

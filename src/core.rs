@@ -17,7 +17,7 @@ pub mod event;
 mod identity;
 mod ids;
 mod messages;
-mod mux;
+pub(crate) mod mux;
 mod process_events;
 mod purpose;
 

@@ -252,7 +252,13 @@ impl Trials {
         let word = |key: &str| result["serverInfo"][key].as_str().map(ToOwned::to_owned);
         let version = [word("name"), word("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
         self.rows.borrow_mut()[trial.row].state =
-            State::Well { version, after: now - trial.began, account: None, abilities: Abilities::default() };
+            State::Well {
+            version,
+            after: now - trial.began,
+            account: None,
+            abilities: Abilities::default(),
+            answer,
+        };
         let to = Peer::Backend(trial.process);
         out.push(Effect::Send(to, Frame::notification("initialized", Some(b"{}"))));
         if trial.kind != Some(ServerKind::Copilot) {

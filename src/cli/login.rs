@@ -24,7 +24,7 @@ use super::{
 use crate::{
     core::Proxy,
     rpc::{Frame, Kind, RawId, text},
-    shell::{discover::CliServer, record::Recorded},
+    shell::{discover::CliServers, record::Recorded},
     util::{json, text::plain},
 };
 
@@ -37,8 +37,7 @@ const NOTHING: u8 = 2;
 
 /// Signs in.
 pub(super) fn run(args: &Args, server: Vec<String>) -> anyhow::Result<ExitCode> {
-    let mut server = server.into_iter();
-    let search = Search::new(args, CliServer { command: server.next(), args: server.collect() });
+    let search = Search::new(args, CliServers::one(server));
     let identity = world::identity();
     let world = world::open_world(&identity, &search.env);
     let folder = search.env.cwd.clone();

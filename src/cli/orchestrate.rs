@@ -34,7 +34,7 @@ use super::{
 use crate::{
     config::BuiltinTools,
     core::{Proxy, event::Prepared},
-    shell::{discover::CliServer, driver, goals::GoalFile, record::Recorded},
+    shell::{discover::CliServers, driver, goals::GoalFile, record::Recorded},
 };
 
 /// Exit status if every task is done.
@@ -74,8 +74,7 @@ struct Task {
 /// Acts as the editor for a goal.
 pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyhow::Result<ExitCode> {
     let args::Orchestrate { goal, resume, worker, retries, workers, model, json, yes, command } = task;
-    let mut command = command.into_iter();
-    let search = Search::new(args, CliServer { command: command.next(), args: command.collect() });
+    let search = Search::new(args, CliServers::one(command));
     let folder = search.env.cwd.clone();
     let file = GoalFile::of(&search.env, &folder);
     let workers = match workers {

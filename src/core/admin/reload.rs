@@ -157,8 +157,9 @@ impl Admin {
         if server.settings.builtin_tools != prepared.server.builtin_tools {
             of_copilot.push(Reloaded::BuiltinTools);
         }
-        let relaunch = server.launch != prepared.launch;
-        if server.settings != prepared.server {
+        let others = prepared.group.take().map(|it| it.others).unwrap_or_default();
+        let relaunch = server.launch != prepared.launch || mux.has_new_launch(&others);
+        if server.settings != prepared.server || mux.has_new_settings(&others) {
             changed.push("settings");
         }
         if relaunch {

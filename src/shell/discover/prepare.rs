@@ -32,6 +32,13 @@ pub struct CliServers {
 }
 
 impl CliServers {
+    /// The command of one server. Without words, the configuration decides.
+    pub fn one(words: Vec<String>) -> CliServers {
+        let mut words = words.into_iter();
+        let command = words.next().map(|command| CliServer { command, args: words.collect() });
+        CliServers { group: None, commands: command.into_iter().collect() }
+    }
+
     /// Whether the configuration decides.
     pub fn is_empty(&self) -> bool {
         self.group.is_none() && self.commands.is_empty()

@@ -311,6 +311,7 @@ impl Mux {
         for server in self.servers.iter_mut() {
             let options = Value::Object(server.settings.init_options.clone());
             let offered = union::offer(&own, &server.name, Some(&options));
+            let offered = server.watching(&offered).into_owned();
             server.session.initialize = Patch::of(&offered).remove("workDoneToken").finish().into();
         }
     }

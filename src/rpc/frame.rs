@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{
     patch::quoted,
-    scan::{Envelope, Malformed, Object, Span, decode, scan_bytes},
+    scan::{Envelope, LooseText, Malformed, Object, Span, scan_bytes},
 };
 
 mod id;
@@ -86,7 +86,7 @@ struct Message {
     body: Bytes,
     envelope: Envelope,
     kind: Kind,
-    /// The decoded method, if the body writes it with escapes.
+    /// The method, if the body writes it with escapes, or with bytes that are no UTF-8.
     decoded: Option<Box<str>>,
 }
 
@@ -98,7 +98,7 @@ impl Frame {
     /// `null`.
     pub fn parse(body: Bytes) -> Result<Frame, Malformed> {
         let mut envelope = scan_bytes(&body)?;
-        let Envelope { id, method, params, result: _, error: _, escaped_method } = envelope;
+        let Envelope { id, method, params, result: _, error: _, rewritten_method } = envelope;
         let is_null = |it: Span| &body[it.range()] == b"null";
         let kind = match (method.is_absent(), id.is_absent()) {
             (false, false) if is_null(id) => {
@@ -120,7 +120,7 @@ impl Frame {
             let at = id.range().start;
             return Err(Malformed { at, what: "neither method, result nor error beside the id" });
         }
-        let decoded = if escaped_method { decoded(&body, method) } else { None };
+        let decoded = if rewritten_method { decoded(&body, method) } else { None };
         let frame = Frame::of(Message { body, envelope, kind, decoded });
         Ok(if is_incomplete { frame.with_result(b"null") } else { frame })
     }
@@ -152,7 +152,7 @@ impl Frame {
         self.message.kind
     }
 
-    /// The method of a request or notification, decoded.
+    /// The method of a request or notification, decoded, with U+FFFD for what is no Unicode.
     pub fn method(&self) -> Option<&str> {
         let Message { body, envelope, decoded, .. } = &*self.message;
         if decoded.is_some() {
@@ -316,9 +316,9 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// Decodes the method, if it has escapes.
+/// The method, which is not written as it is.
 fn decoded(body: &[u8], method: Span) -> Option<Box<str>> {
-    decode(body.get(method.range())?).map(|it| it.into_owned().into())
+    LooseText::of(body.get(method.range())?).map(|it| it.into_text().into())
 }
 
 /// Writes a body and notes the spans of its members.

@@ -35,7 +35,7 @@ pub fn scan(body: &str) -> Result<Envelope, Malformed> {
     scan_bytes(body.as_bytes())
 }
 
-/// Like [`scan`], for a body whose strings may contain bytes that are not UTF-8. Its id and method must be UTF-8.
+/// The same, for a body in which strings may hold bytes that are no UTF-8.
 pub(super) fn scan_bytes(body: &[u8]) -> Result<Envelope, Malformed> {
     if u32::try_from(body.len()).is_err() {
         return Err(Malformed { at: body.len(), what: "message of more than 4 GiB" });
@@ -82,7 +82,7 @@ fn unusual(body: &[u8]) -> Result<Envelope, Malformed> {
     while let Some(Entry { key, value }) = object.next()? {
         let slot = match key.plain(body).and_then(|it| envelope.slot(it)) {
             Some(slot) => Some(slot),
-            None => envelope.slot(key.decode(body)?.as_bytes()),
+            None => envelope.slot(key.decode_lossily(body)?.as_bytes()),
         };
         let Some(slot) = slot else { continue };
         if !slot.is_absent() {
@@ -103,15 +103,15 @@ fn unusual(body: &[u8]) -> Result<Envelope, Malformed> {
             return Err(Malformed { at: method.start, what: "method that is not a string" });
         }
         let text = Text::of(body, &method);
-        text.check(body)?;
-        envelope.escaped_method = text.escaped;
+        text.decode_lossily(body)?;
+        envelope.rewritten_method = text.escaped || text.decode(body).is_err();
     }
     Ok(envelope)
 }
 
 fn check_id(body: &[u8], id: &Range<usize>) -> Result<(), Malformed> {
     match body[id.start] {
-        b'"' => Text::of(body, id).check(body),
+        b'"' => Text::of(body, id).decode_lossily(body).map(drop),
         b'-' | b'0'..=b'9' | b'n' => Ok(()),
         _ => Err(Malformed { at: id.start, what: "id that is not a string, number, or null" }),
     }
@@ -124,7 +124,7 @@ pub fn members(object: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, Range<usize
     let mut rest = Object::open(object).ok();
     std::iter::from_fn(move || {
         let entry = rest.as_mut()?.next().ok().flatten();
-        let decoded = entry.and_then(|Entry { key, value }| Some((key.decode(object).ok()?, value)));
+        let decoded = entry.and_then(|Entry { key, value }| Some((key.decode_lossily(object).ok()?, value)));
         if decoded.is_none() {
             rest = None;
         }
@@ -212,7 +212,7 @@ pub fn batch(body: &[u8]) -> Option<Vec<Range<usize>>> {
 pub(super) fn is_id(raw: &[u8]) -> bool {
     let mut cursor = Cursor::of(raw);
     let whole = cursor.value().is_ok_and(|span| span == (0..raw.len()));
-    whole && std::str::from_utf8(raw).is_ok() && check_id(raw, &(0..raw.len())).is_ok()
+    whole && check_id(raw, &(0..raw.len())).is_ok()
 }
 
 /// Decodes a raw JSON string with its quotes.
@@ -263,9 +263,13 @@ impl Text {
         }
     }
 
-    /// Checks that it can be decoded.
-    fn check(&self, text: &[u8]) -> Result<(), Malformed> {
-        self.decode(text).map(drop)
+    /// The text, with U+FFFD in place of what is no Unicode.
+    pub(crate) fn decode_lossily<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, str>, Malformed> {
+        self.decode(text).or_else(|error| {
+            self.no_control(&text[self.span.start + 1..self.span.end - 1])?;
+            let loose = self.decode_loosely(text).ok_or(error)?;
+            Ok(Cow::Owned(LooseText::from(loose.into_owned()).into_text()))
+        })
     }
 
     fn no_control(&self, inner: &[u8]) -> Result<(), Malformed> {
@@ -416,7 +420,7 @@ impl<'a> Cursor<'a> {
     fn plain_string(&mut self) -> Option<Span> {
         let text = self.string().ok()?;
         text.plain(self.text)?;
-        text.check(self.text).ok()?;
+        text.decode(self.text).ok()?;
         Some(Span::of(text.span))
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::rpc::{
     patch::quoted,
-    scan::{decode, is_id},
+    scan::{LooseText, decode, is_id},
 };
 
 /// A JSON string, number or `null` in its written form: ids of requests, progress tokens, ids of conversations.
@@ -94,7 +94,11 @@ impl RawId {
         match self.as_text() {
             Some(Cow::Borrowed(text)) => (true, Cow::Borrowed(text.as_bytes())),
             Some(Cow::Owned(text)) => (true, Cow::Owned(text.into_bytes())),
-            None => (false, number(self.as_bytes())),
+            // A string that is no Unicode, or a number.
+            None => match LooseText::of(self.as_bytes()) {
+                Some(text) => (true, Cow::Owned(text.into_bytes())),
+                None => (false, number(self.as_bytes())),
+            },
         }
     }
 }

@@ -45,8 +45,8 @@ pub struct Envelope {
     pub result: Span,
     /// Any value.
     pub error: Span,
-    /// Whether the method is written with escapes.
-    pub escaped_method: bool,
+    /// Whether the method is written with escapes, or with bytes that are no UTF-8.
+    pub rewritten_method: bool,
 }
 
 impl Envelope {
@@ -73,7 +73,7 @@ impl Envelope {
 
     /// Follows an edit that replaced `removed` bytes before `at` by `added` ones.
     pub(in crate::rpc) fn shift(&mut self, at: usize, removed: usize, added: usize) {
-        let Envelope { id, method, params, result, error, escaped_method: _ } = self;
+        let Envelope { id, method, params, result, error, rewritten_method: _ } = self;
         for span in [id, method, params, result, error] {
             let Range { start, end } = span.range();
             if start >= at {

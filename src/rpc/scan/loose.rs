@@ -94,6 +94,12 @@ fn parts(mut bytes: &[u8], mut each: impl FnMut(Part<'_>)) {
     }
 }
 
+impl From<Vec<u8>> for LooseText {
+    fn from(bytes: Vec<u8>) -> LooseText {
+        LooseText(bytes)
+    }
+}
+
 impl<'de> Deserialize<'de> for LooseText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LooseText, D::Error> {
         // For bytes, serde_json does not check a string, and writes halves in three bytes.

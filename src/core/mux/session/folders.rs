@@ -1,8 +1,13 @@
-//! The editor's workspace folders: those of its `initialize`, with all changes.
+//! The workspace folders, as the editor has them: those of its `initialize`, and what it has changed since.
+//!
+//! An `initialize` without `workspaceFolders` has one folder: its root.
+
+use std::path::Path;
 
 use bytes::Bytes;
+use serde_json::json;
 
-use crate::rpc::{Patch, elements, member, path, text};
+use crate::rpc::{Patch, elements, file_path, file_uri, member, path, text};
 
 /// The folders in the editor's form and order.
 #[derive(Debug, Default)]
@@ -37,9 +42,31 @@ impl Folders {
     pub(super) fn named_in(&self, initialize: &Bytes) -> Bytes {
         match &self.now {
             Some(now) if *now != folders_of(initialize) => {
-                Bytes::from(Patch::of(initialize).set("workspaceFolders", &array(now)).finish())
+                let mut patch = Patch::of(initialize);
+                patch.set("workspaceFolders", &array(now));
+                self.name_root(initialize, &mut patch);
+                Bytes::from(patch.finish())
             }
             Some(_) | None => initialize.clone(),
+        }
+    }
+
+    /// A root that was removed gives way to the first folder there is.
+    fn name_root(&self, initialize: &[u8], patch: &mut Patch) {
+        let Some(root) = root(initialize) else { return };
+        let path = file_path(&root);
+        let is_it = |it: &String| *it == root || path.is_some() && file_path(it) == path;
+        if !self.gone.iter().any(is_it) {
+            return;
+        }
+        let first = self.now.iter().flatten().find_map(|it| uri(it));
+        let path = first.as_deref().and_then(file_path);
+        let path = path.map_or(serde_json::Value::Null, |it| json!(it.to_string_lossy()));
+        if text(initialize, &["rootUri"]).is_some() {
+            patch.set("rootUri", json!(first).to_string().as_bytes());
+        }
+        if text(initialize, &["rootPath"]).is_some() {
+            patch.set("rootPath", path.to_string().as_bytes());
         }
     }
 
@@ -71,7 +98,24 @@ impl Folders {
 
 /// The folders in parameters of `initialize`.
 pub(crate) fn folders_of(initialize: &[u8]) -> Vec<Bytes> {
-    member(initialize, "workspaceFolders").map_or(Vec::new(), |it| listed(&initialize[it]))
+    let named = member(initialize, "workspaceFolders").map(|it| &initialize[it]);
+    if let Some(named) = named.filter(|it| *it != b"null") {
+        return listed(named);
+    }
+    let folder = |uri: String| {
+        let name = uri.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
+        Bytes::from(json!({"uri": uri, "name": name}).to_string())
+    };
+    root(initialize).map(folder).into_iter().collect()
+}
+
+/// The root that parameters of `initialize` name, as a URI.
+fn root(initialize: &[u8]) -> Option<String> {
+    let path = || {
+        let path = text(initialize, &["rootPath"])?;
+        Some(if file_path(&path).is_some() { path } else { file_uri(Path::new(&path)) })
+    };
+    text(initialize, &["rootUri"]).or_else(path)
 }
 
 fn listed(array: &[u8]) -> Vec<Bytes> {
@@ -121,7 +165,30 @@ mod tests {
     }
 
     #[test]
-    fn process_gets_only_folder_changes_since_its_start() {
+    fn removed_root_gives_way_to_the_first_folder() {
+        let both = br#"{"rootUri":"file:///r","rootPath":"/r","workspaceFolders":[{"uri":"file:///r"}]}"#;
+        let alone = br#"{"rootUri":"file:///r","capabilities":{}}"#;
+        let now = |initialize: &'static [u8], change: &str| {
+            let mut it = Folders::default();
+            it.change(initialize, format!(r#"{{"event":{{{change}}}}}"#).as_bytes());
+            String::from_utf8(it.named_in(&Bytes::from_static(initialize)).to_vec()).unwrap()
+        };
+        let (plus, minus) = (r#""added":[{"uri":"file:///n"}]"#, r#""removed":[{"uri":"file:///r"}]"#);
+        let moved = now(both, &format!("{plus},{minus}"));
+        assert_eq!(
+            moved,
+            r#"{"rootUri":"file:///n","rootPath":"/n","workspaceFolders":[{"uri":"file:///n"}]}"#
+        );
+        assert_eq!(now(both, minus), r#"{"rootUri":null,"rootPath":null,"workspaceFolders":[]}"#);
+        let gone = now(alone, minus);
+        assert!(gone.contains(r#""rootUri":null"#) && gone.contains(r#""workspaceFolders":[]"#), "{gone}");
+        let more = now(alone, plus);
+        assert!(more.contains(r#""rootUri":"file:///r""#), "{more}");
+        assert_eq!(folders_of(more.as_bytes()).len(), 2, "the root is one of them: {more}");
+    }
+
+    #[test]
+    fn process_hears_only_folders_that_have_changed_since_it_began() {
         let it = changed(&[r#""added":[{"uri":"z"}]"#]);
         let known = folders_of(&it.named_in(&Bytes::from_static(INITIALIZE)));
         assert_eq!(it.changes_since(&known), None);

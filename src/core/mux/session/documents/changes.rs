@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
 
     fn string(&mut self) -> Option<Cow<'a, str>> {
         self.0.skip_space();
-        self.0.string().ok()?.decode(self.0.text()).ok()
+        self.0.string().ok()?.decode_lossily(self.0.text()).ok()
     }
 
     fn loose_string(&mut self) -> Option<Cow<'a, [u8]>> {
@@ -228,7 +228,7 @@ impl<'a> Reader<'a> {
         let (key, text) = (self.0.string().ok()?, self.0.text());
         match key.plain(text) {
             Some(plain) => Some(Cow::Borrowed(plain)),
-            None => key.decode(text).ok().map(|it| Cow::Owned(it.into_owned().into_bytes())),
+            None => key.decode_lossily(text).ok().map(|it| Cow::Owned(it.into_owned().into_bytes())),
         }
     }
 }

@@ -239,13 +239,13 @@ agent = "explore"
 lvel = "info"
 "#,
         &expect![[r#"
-            config.toml:2: tools: is a list; write the table [tools]
-            config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
-            config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, mcp_wait, max_message, turn_recovery, delegation, builtin_tools, exact_restore, repeat, languages, only, except, settings, init_options, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
-            config.toml:7: agents: there is no such key; did you mean "agent"?
-            config.toml:9: routes: there is no such key; did you mean "route"?
-            config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],
+            config.toml:2: `tools`: expected the table [tools], found a list
+            config.toml:4: `server.copilot.comand`: unknown key; did you mean `command`?
+            config.toml:5: `server.copilot.max-processes`: unknown key; did you mean `max_processes`?
+            config.toml:6: `server.copilot.xyzzy`: unknown key; expected one of `command`, `args`, `env`, `cwd`, `kind`, `max_processes`, `isolation`, `on_limit`, `warm_spares`, `idle_timeout`, `startup_timeout`, `mcp_wait`, `max_message`, `turn_recovery`, `delegation`, `builtin_tools`, `exact_restore`, `repeat`, `languages`, `only`, `except`, `settings`, `init_options`, `profile`, `restart`, `required`, `max_restarts`, `restart_window`, `immediate_first`, `backoff`, `stall_timeout`, `probe_timeout`, `hang_timeout`, `write_stall`, `shutdown_grace`, `memory_limit`
+            config.toml:7: `agents`: unknown key; did you mean `agent`?
+            config.toml:9: `routes`: unknown key; did you mean `route`?
+            config.toml:12: `log.lvel`: unknown key; did you mean `level`?"#]],
     );
 }
 
@@ -411,8 +411,8 @@ fn config_reports_invalid_toml_beside_other_errors() {
     check_problems(
         "a = 1\na = 2\n",
         &expect![[r#"
-            config.toml:1: a: there is no such key; there are: default_server, server, default_group, group, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size
-            config.toml:2: no valid TOML: duplicate key"#]],
+            config.toml:1: `a`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`
+            config.toml:2: invalid TOML: duplicate key"#]],
     );
 }
 

@@ -53,22 +53,22 @@ wait = "1s"
 [server.mine]
 "#,
         &expect![[r#"
-            config.toml:2: default_group: there is no group "pyhton"; did you mean "python"?
-            config.toml:4: group.a.servers[2]: "ruff" is in the group already
-            config.toml:4: group.a.servers[3]: is the integer 1; write it in quotes: "1"
-            config.toml:5: group.a.servers[4]: "mine" is in the group already
-            config.toml:5: group.a.servers[4].onyl: there is no such key; did you mean "only"?
-            config.toml:5: group.a.servers[5].server: is missing, and has no default
-            config.toml:6: group.a.order.completion: is a text; write a list of texts, such as ["ruff"]
-            config.toml:6: group.a.order.fromat: there is no feature "fromat"; did you mean "format"?
-            config.toml:6: group.a.order.hover[0]: the group has no member "raff"; did you mean "ruff"?
-            config.toml:6: group.a.order.hover[1]: the group has no member "x"; there are: ruff, mine, ruff, mine
-            config.toml:8: group.b.servers: must name a server
-            config.toml:9: group.c.servers: is missing, and has no default
-            config.toml:10: group.c.start_wait: is the integer 3; write a duration with its unit, such as "5m"
-            config.toml:12: group.d.servers: is a text; write a list of servers, such as ["pyright", "ruff"]
-            config.toml:13: group.d.order: is a list; write a table, such as { format = ["ruff"] }
-            config.toml:14: group.d.wait: there is no such key; there are: servers, order, start_wait"#]],
+            config.toml:2: `default_group`: unknown group "pyhton"; did you mean "python"?
+            config.toml:4: `group.a.servers[2]`: the group names "ruff" twice
+            config.toml:4: `group.a.servers[3]`: expected a string, found 1; write "1"
+            config.toml:5: `group.a.servers[4]`: the group names "mine" twice
+            config.toml:5: `group.a.servers[4].onyl`: unknown key; did you mean `only`?
+            config.toml:5: `group.a.servers[5].server`: missing; this key is required
+            config.toml:6: `group.a.order.completion`: expected a list of strings such as ["ruff"], found a string
+            config.toml:6: `group.a.order.fromat`: unknown feature "fromat"; did you mean "format"?
+            config.toml:6: `group.a.order.hover[0]`: unknown member "raff"; did you mean "ruff"?
+            config.toml:6: `group.a.order.hover[1]`: unknown member "x"; expected one of ruff, mine, ruff, mine
+            config.toml:8: `group.b.servers`: expected at least one server
+            config.toml:9: `group.c.servers`: missing; this key is required
+            config.toml:10: `group.c.start_wait`: expected a duration such as "5m", found 3
+            config.toml:12: `group.d.servers`: expected a list of servers such as ["pyright", "ruff"], found a string
+            config.toml:13: `group.d.order`: expected a table such as { format = ["ruff"] }, found a list
+            config.toml:14: `group.d.wait`: unknown key; expected one of `servers`, `order`, `start_wait`"#]],
     );
 }
 
@@ -83,12 +83,12 @@ settings = [1]
 init_options = { x = inf }
 "#,
         &expect![[r#"
-            config.toml:3: server.a.only: must name a feature
-            config.toml:4: server.a.except[0]: there is no feature "hovr"; did you mean "hover"?
-            config.toml:4: server.a.except[1]: there is no feature "textDocument/rename"; did you mean "rename-symbol"?
-            config.toml:4: server.a.except[2]: there is no feature "code-action:"; did you mean "code-action"?
-            config.toml:5: server.a.settings: is a list; write a table
-            config.toml:6: server.a.init_options.x: is no number that JSON has"#]],
+            config.toml:3: `server.a.only`: expected at least one feature
+            config.toml:4: `server.a.except[0]`: unknown feature "hovr"; did you mean "hover"?
+            config.toml:4: `server.a.except[1]`: unknown feature "textDocument/rename"; did you mean "rename-symbol"?
+            config.toml:4: `server.a.except[2]`: unknown feature "code-action:"; did you mean "code-action"?
+            config.toml:5: `server.a.settings`: expected a table, found a list
+            config.toml:6: `server.a.init_options.x`: JSON has no such number"#]],
     );
 }
 
@@ -110,10 +110,10 @@ fn workspace_file_only_narrows_features() {
         "default_group = \"python\"\n[server.a]\nonly = [\"hover\", \"format\"]\nsettings = {}\nlanguages = []\n\
          [group.mine]\nservers = [\"a\"]\n",
         &expect![[r#"
-            .lspool.toml:1: default_group: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-            .lspool.toml:3: server.a.only: "format" is not allowed here; a workspace file may only allow less
-            .lspool.toml:4: server.a.settings: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-            .lspool.toml:5: server.a.languages: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-            .lspool.toml:6: group: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file"#]],
+            .lspool.toml:1: `default_group`: a workspace file cannot set this key; set it in your own configuration file
+            .lspool.toml:3: `server.a.only`: "format" is not allowed: a workspace file can only remove features
+            .lspool.toml:4: `server.a.settings`: a workspace file cannot set this key; set it in your own configuration file
+            .lspool.toml:5: `server.a.languages`: a workspace file cannot set this key; set it in your own configuration file
+            .lspool.toml:6: `group`: a workspace file cannot set this key; set it in your own configuration file"#]],
     );
 }

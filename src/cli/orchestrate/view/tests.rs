@@ -380,7 +380,7 @@ fn view_shows_errors_before_the_plan() {
     let drawn: String = view.lines(9, Screen::default()).iter().map(|it| it.clone() + "\n").collect();
     expect![[r#"
         g
-        There is no plan, so one worker does it all: there is no task
+        Planning failed, so one worker does everything: there is no task
         ○ 0  g      coder
         there is no summary: it has crashed
         cancelled · 0 of 1 done · 1 waiting · 0 s

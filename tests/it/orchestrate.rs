@@ -161,7 +161,7 @@ const DOCS: &str = "[worker.docs]\ndescription = \"Writes documents\"\ntools = [
 #[test]
 fn orchestration_runs_twelve_tasks_in_order_with_context_real() {
     let scene = Scene::new(DOCS, twelve());
-    let pending = scene.orchestrate(&json!({}));
+    let pending = scene.orchestrate(&json!({"events": true}));
     // Each pair is there before one of them has an answer.
     scene.wait_asked(&["[t1]", "[t2]"]);
     scene.stub.open("first");
@@ -187,6 +187,11 @@ fn orchestration_runs_twelve_tasks_in_order_with_context_real() {
         })
         .collect();
     assert_eq!(states, expected);
+    // What each writes streams.
+    let written = scene.session.notifications("lspool/agentEvent");
+    let of_coder = |it: &&Value| (&it["agent"], &it["task"]) == (&json!("coder-1"), &json!(0));
+    let text: String = written.iter().filter(of_coder).filter_map(|it| it["text"].as_str()).collect();
+    assert!(text.starts_with("I look.\n") && text.contains("result-0;"), "{written:?}");
     let reason = |n: usize| result["tasks"][n]["reason"].as_str().unwrap_or_default().to_owned();
     assert_eq!(reason(5), "task 4 failed");
     assert_eq!(reason(6), "task 5 was skipped");

@@ -208,6 +208,10 @@ pub(super) fn of_member(outer: Rule, name: &str, place: &Place<'_>) -> Rule {
 
 /// The rule for a string of this name, under a rule of [`of_member`].
 pub(super) fn of_string(rule: Rule, name: &str, text: &str, place: &Place<'_>) -> Rule {
+    // The tag in `data` names the member of a group that made an item.
+    if rule == Rule::Mask && name == "lspool" && is_tag(text) {
+        return Rule::Keep;
+    }
     if rule != Rule::ByName {
         return rule;
     }
@@ -227,6 +231,11 @@ pub(super) fn of_string(rule: Rule, name: &str, text: &str, place: &Place<'_>) -
 /// Whether a text looks like a name, a number, or a path.
 fn is_word(text: &str) -> bool {
     text.len() <= 512 && text.bytes().all(|it| it.is_ascii_graphic())
+}
+
+fn is_tag(text: &str) -> bool {
+    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    text.split_once('.').is_some_and(|(member, generation)| is_number(member) && is_number(generation))
 }
 
 fn is_progress(lower: &str, place: &Place<'_>) -> bool {

@@ -106,8 +106,10 @@ impl Reader<'_> {
         field: &mut BTreeMap<String, Vec<String>>,
     ) {
         let Some(table) = value.get_ref().as_table() else {
-            let message =
-                format!("expected a table such as {{ format = [\"ruff\"] }}, found {}", shown(value.get_ref()));
+            let message = format!(
+                "expected a table such as {{ format = [\"ruff\"] }}, found {}",
+                shown(value.get_ref())
+            );
             return self.problem(at.line, at.key, message);
         };
         for (name, listed) in table {

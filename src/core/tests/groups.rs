@@ -144,17 +144,30 @@ fn slow_member_holds_initialize_only_for_start_wait_and_joins_late() {
 }
 
 #[test]
-fn member_that_cannot_start_is_told_once_and_costs_nothing() {
+fn missing_member_costs_nothing() {
     let mut it = group(&["a", "b"]);
     it.group.as_mut().unwrap().others[0].missing = Some("\"b\" was not found on PATH".to_owned());
     initialize(&mut it, &json!({}));
     ready(&mut it, A, &documents());
     let told = it.take(EDITOR);
-    let messages: Vec<&Value> = told.iter().filter(|it| name(it) == "window/showMessageRequest").collect();
-    assert_eq!(messages.len(), 1, "{told:?}");
-    assert!(messages[0]["params"]["message"].as_str().unwrap().contains("not found on PATH"));
+    assert!(told.iter().all(|it| name(it) == "answer"), "the warnings of the start say it: {told:?}");
     let answers: Vec<&Value> = told.iter().filter(|it| it["id"] == "i" && it["result"].is_object()).collect();
     assert_eq!(answers.len(), 1, "{told:?}");
+}
+
+#[test]
+fn member_that_dies_at_its_start_is_told_and_costs_nothing() {
+    let mut it = group(&["a", "b"]);
+    initialize(&mut it, &json!({}));
+    ready(&mut it, A, &documents());
+    for generation in 1..=2 {
+        it.exited(process(1, generation), Exit::Code(1));
+        it.pass(Duration::from_secs(2));
+    }
+    let told = it.take(EDITOR);
+    let message = told.iter().find(|it| name(it) == "window/showMessageRequest").unwrap();
+    assert!(message["params"]["message"].as_str().unwrap().contains("exit code 1"), "{message}");
+    assert_eq!(told.iter().filter(|it| it["id"] == "i" && it["result"].is_object()).count(), 1, "{told:?}");
 }
 
 #[test]

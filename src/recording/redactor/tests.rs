@@ -38,6 +38,15 @@ fn redactor_masks_documents_and_keeps_positions() {
 }
 
 #[test]
+fn redactor_keeps_tags_of_members_in_masked_data() {
+    check(
+        "codeAction/resolve",
+        &json!({"data": {"lspool": "1.12", "data": "two words"}, "other": {"data": {"lspool": "my word"}}}),
+        &expect![[r#"{"data":{"lspool":"1.12","data":"xxxxxxxxx"},"other":{"data":{"lspool":"xxxxxxx"}}}"#]],
+    );
+}
+
+#[test]
 fn redactor_keeps_errors_that_cannot_quote_documents() {
     let check = |method: &str, error: &Value, expected: &str| {
         let message = json!({"id": 1, "error": error});

@@ -109,9 +109,9 @@ fn group_named(
     known.dedup();
     let hint = match nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean {near:?}?"),
-        None => format!("there are: {}", known.join(", ")),
+        None => format!("expected one of {}", known.join(", ")),
     };
-    Err(format!("there is no group {name:?}; {hint}"))
+    Err(format!("unknown group {name:?}; {hint}"))
 }
 
 /// The first of these servers that is installed; if none is, the first.

@@ -97,6 +97,10 @@ pub fn prepare(
     let is_copilot =
         [&first].into_iter().chain(&others).any(|it| it.server.kind == Some(ServerKind::Copilot));
     let agents: Vec<String> = if is_copilot { agents.for_editor() } else { Vec::new() };
+    let missing: Vec<String> = match &plan.group {
+        Some(_) => [&first].into_iter().chain(&others).filter_map(missing_member).collect(),
+        None => Vec::new(),
+    };
     let group =
         plan.group.map(|GroupPlan { name, start_wait, order }| Group { name, start_wait, order, others });
     Ok(Prepared {
@@ -105,7 +109,7 @@ pub fn prepare(
         server: first.server,
         launch: Arc::new(first.launch),
         missing: first.missing,
-        warnings: overlooked.into_iter().chain(agents).collect(),
+        warnings: missing.into_iter().chain(overlooked).chain(agents).collect(),
         transcripts: None,
         group,
     })
@@ -136,11 +140,16 @@ fn find_members(plan: &Plan, config: &Config, workspace: &Workspace, env: &Env) 
     if !is_alone && members.iter().all(|it| it.missing.is_some()) {
         let missing =
             members.iter().map(|it| format!("\n{}: {}", it.name, it.missing.as_deref().unwrap_or_default()));
-        return Err(format!("no server of the group can be started:{}", missing.collect::<String>()));
+        return Err(format!("no server of the group could start:{}", missing.collect::<String>()));
     }
     let mut members = members.into_iter();
     let first = members.next().ok_or("no server is chosen")?;
     Ok(Members { first, others: members.collect() })
+}
+
+/// What the user is told of a member that the group has to do without.
+fn missing_member(member: &Member) -> Option<String> {
+    member.missing.as_ref().map(|it| format!("lspool: {} could not start: {it}", member.name))
 }
 
 /// Says what could stand in the place of a server that is missing.
@@ -148,7 +157,7 @@ fn with_alternatives(message: String, alternatives: Option<&Vec<&'static str>>) 
     match alternatives.map(Vec::as_slice) {
         None | Some([]) => message,
         Some(others) => {
-            format!("{message}\ninstead of it, the group would take one of: {}", others.join(", "))
+            format!("{message}\nhint: the group also takes {}", others.join(" or "))
         }
     }
 }
@@ -231,6 +240,10 @@ pub fn named_targets(
     let plan = plan(cli, &mut config, &workspace, env)?;
     let found = |(name, server): (String, ServerConfig)| {
         let found = target(&name, &server, &workspace, env);
+        let found = found.map_err(|it| Missing {
+            message: with_alternatives(it.message, plan.alternatives.get(&name)),
+            ..it
+        });
         (name, found)
     };
     let servers = sections(&plan, &config).into_iter().map(found).collect();

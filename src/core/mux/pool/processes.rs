@@ -735,7 +735,11 @@ impl Mux {
         let Some(backend) = self.backends.get_mut(id) else { return };
         let server = self.servers.get(backend.server);
         // The answer to `initialize` has said it.
-        let is_said = server.settings.policy.required && !server.session.is_open;
+        let is_said = match self.group {
+            // The warnings at the start have named what is missing.
+            Some(_) => server.missing.is_some(),
+            None => server.settings.policy.required && !server.session.is_open,
+        };
         if backend.is_spare() || backend.failure_told || is_said {
             return;
         }

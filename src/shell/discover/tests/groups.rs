@@ -116,13 +116,13 @@ fn group_has_members_of_configuration_then_commands() {
         Some("grp"),
         &[],
         user,
-        &expect![[r#"there is no group "grp"; there are: g, one, python"#]],
+        &expect![[r#"unknown group "grp"; expected one of g, one, python"#]],
     );
     tree.check_group(
         Some("pyhton"),
         &[],
         user,
-        &expect![[r#"there is no group "pyhton"; did you mean "python"?"#]],
+        &expect![[r#"unknown group "pyhton"; did you mean "python"?"#]],
     );
 }
 
@@ -210,20 +210,31 @@ fn preset_takes_first_installed_server() {
 fn missing_member_does_not_keep_others_from_starting() {
     let tree = tree(&["ruff"]);
     tree.program("ws/.venv/bin/ty");
-    tree.check_group(Some("python"), &[&["a"]], "", &expect![[r#"
+    tree.check_group(
+        Some("python"),
+        &[&["a"]],
+        "",
+        &expect![[r#"
         [python]
-        basedpyright: "basedpyright-langserver" was not found on PATH: install it, or name it by its absolute path
-        instead of it, the group would take one of: pyright, ty
+        basedpyright: "basedpyright-langserver" is not on PATH: install it, or write its absolute path
+        hint: the group also takes pyright or ty
         ruff: /bin/ruff server
-        a: "a" was not found on PATH: install it, or name it by its absolute path
-    "#]]);
+        a: "a" is not on PATH: install it, or write its absolute path
+    "#]],
+    );
+    let cli = CliServers { group: None, commands: vec![tree.command(&["a"]), tree.command(&["ruff"])] };
+    let warnings = tree.prepare_all(&cli, "").unwrap().warnings;
+    assert_eq!(
+        warnings,
+        ["lspool: a could not start: \"a\" is not on PATH: install it, or write its absolute path"]
+    );
     tree.check_group(
         None,
         &[&["a"], &["~/b"]],
         "",
         &expect![[r#"
-        no server of the group can be started:
-        a: "a" was not found on PATH: install it, or name it by its absolute path
+        no server of the group could start:
+        a: "a" is not on PATH: install it, or write its absolute path
         b: /home/b does not exist"#]],
     );
 }

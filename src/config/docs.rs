@@ -126,7 +126,10 @@ fn wrapped(text: &str, indent: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match words.last_mut().filter(|it| it.matches('`').count() % 2 == 1) {
-            Some(span) => *span += &format!(" {word}"),
+            Some(span) => {
+                span.push(' ');
+                span.push_str(word);
+            }
             None => words.push(word.to_owned()),
         }
     }

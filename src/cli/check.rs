@@ -331,6 +331,9 @@ impl Core for Trials {
             | Event::Measured(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
+            | Event::Muttered(_)
+            | Event::Displaced(..)
+            | Event::Drained(_)
             | Event::Spawned { .. }
             | Event::SpawnFailed(..)
             | Event::Exited { .. }

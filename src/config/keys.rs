@@ -327,7 +327,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How long a process may be silent before it has answered `initialize`: a server that sends \
-                  messages meanwhile may take longer. Then lspool stops it, and the waiting requests fail.",
+                  messages, or writes to stderr, may take longer. Then lspool stops it, and the waiting requests fail.",
         },
         Key {
             name: "mcp_wait",

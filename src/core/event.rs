@@ -106,6 +106,16 @@ pub struct SpawnFailure {
     pub message: String,
 }
 
+/// A process could not be started in its working folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Displaced {
+    /// The folder, which is not there any more.
+    pub missing: String,
+    /// Where it was started.
+    pub instead: String,
+}
+
 /// Everything needed to start a process of a server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -344,6 +354,8 @@ pub enum Event {
     Unwritable(ClientId),
     /// The answer to [`Effect::Prepare`].
     Prepared(Result<Box<Prepared>, String>),
+    /// The process of an [`Effect::Spawn`], which is told next, is not in its working folder.
+    Displaced(ProcessId, Displaced),
     /// The process of an [`Effect::Spawn`] runs.
     Spawned {
         /// Which.
@@ -397,6 +409,10 @@ pub enum Event {
     FilesChanged,
     /// The editor reads again, or has let so much wait that servers are not read any more.
     EditorReads(bool),
+    /// A process that starts has written something to stderr. Told now and then, not for each line.
+    Muttered(ProcessId),
+    /// The answer to [`Effect::AwaitDrained`].
+    Drained(ProcessId),
     /// A peer takes no bytes although some wait for it (or far too many do).
     Stalled(Peer),
     /// The process named in the editor's `initialize.processId` is gone.
@@ -503,6 +519,8 @@ pub enum Effect {
     },
     /// Close the stdin of a process once what is queued is written. It may finish what it was told, and end.
     CloseInput(ProcessId),
+    /// Tell [`Event::Drained`] when little is left to be written to a process.
+    AwaitDrained(ProcessId),
     /// End a process: what is queued is written, stdin closed, then signals to its group. Answered by
     /// [`Event::Exited`]; if it has not come to be, by [`Event::SpawnFailed`].
     Terminate(ProcessId),

@@ -19,6 +19,7 @@ mod result_ids;
 pub(crate) mod routes;
 pub(crate) mod servers;
 pub(crate) mod session;
+mod successor;
 pub(crate) mod tokens;
 mod wire;
 
@@ -138,10 +139,6 @@ impl Mux {
         let server = self.servers.get_mut(id);
         (server.dialect, server.usual_hang_timeout) = (dialect, usual_hang_timeout);
         self.requests.set_dialect(dialect);
-    }
-
-    pub(crate) fn session_mut(&mut self, id: ServerId) -> &mut Session {
-        &mut self.servers.get_mut(id).session
     }
 
     /// The configuration of a server has changed.

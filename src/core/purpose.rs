@@ -90,6 +90,8 @@ pub(crate) enum CopilotPurpose {
     Mode(Ask),
     /// A sign-in that one process has done and the others must follow.
     SignIn,
+    /// Whether somebody is signed in, before this conversation is created, which needs a process.
+    Create(Frame),
     /// A tool call or confirmation of this conversation, asked of the editor.
     ToolCall { conversation: Option<ConversationId>, kind: ToolQuestion },
 }

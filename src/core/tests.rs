@@ -6,6 +6,7 @@ mod control;
 mod delegating;
 mod documents;
 mod endings;
+mod far_restarts;
 mod mcp;
 mod model;
 mod modes;

@@ -117,6 +117,8 @@ pub enum Kind {
     Prepared,
     /// In: it was not. [`Unprepared`].
     Unprepared,
+    /// In: `peer` is about to run, and not in its working folder. [`Displaced`](crate::core::event::Displaced).
+    Displaced,
     /// In: a process runs. [`Spawned`].
     Spawned,
     /// In: it could not be started. [`SpawnFailed`].
@@ -139,6 +141,10 @@ pub enum Kind {
     FilesChanged,
     /// In: the editor reads again, or not. [`EditorReads`].
     EditorReads,
+    /// In: `peer` writes to stderr while it starts.
+    Muttered,
+    /// In: `peer` has read nearly all that it was told.
+    Drained,
     /// In: `peer` takes nothing.
     Stalled,
     /// In: the editor's process is gone.
@@ -181,6 +187,8 @@ pub enum Kind {
     Logs,
     /// Out: close the stdin of a process. [`OfProcess`].
     CloseInput,
+    /// Out: tell when a process has read nearly all that it was told. [`OfProcess`].
+    AwaitDrained,
     /// Out: end a process. [`OfProcess`].
     Terminate,
     /// Out: lspool ends. [`ExitCode`].

@@ -6,6 +6,8 @@
 //! - Effects are carried out in order, all of them before the next event.
 //! - All events that are there are handled before any task writes, so answers to a burst leave in one write.
 
+mod needs;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     io::{self, Write as _},
@@ -23,6 +25,7 @@ use tokio::{
     time::{sleep, sleep_until, timeout},
 };
 
+pub use self::needs::{Core, Search};
 use super::{
     clock::Clock,
     control::{Clients, Connection, Listener},
@@ -42,14 +45,10 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    core::{
-        Proxy,
-        event::{
-            BackendId, ClientId, Drops, Effect, Effects, Event, KeepMode, Launch, Measured, Peer, Prepared,
-            ProcessId,
-        },
+    core::event::{
+        BackendId, ClientId, Drops, Effect, Effects, Event, KeepMode, Launch, Measured, Peer, Prepared,
+        ProcessId,
     },
-    recording::{encode, format::About},
     rpc::{Frame, RawId},
 };
 
@@ -60,65 +59,6 @@ const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
 /// While more bytes of events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
 const AHEAD: usize = 64 * 1024;
-
-/// What the driver needs of the core.
-pub trait Core {
-    /// Something happened.
-    fn handle(&mut self, now: Instant, event: Event, out: &mut Effects);
-    /// The time of [`Core::poll_timeout`] has come.
-    fn handle_timeout(&mut self, now: Instant, out: &mut Effects);
-    /// When to call [`Core::handle_timeout`], and why.
-    fn poll_timeout(&self) -> Option<(Instant, &'static str)>;
-    /// Whether there is such a backend: whether anybody may ask for what its processes have written.
-    fn knows(&self, _backend: BackendId) -> bool {
-        true
-    }
-    /// What the backend is that an effect is about, for those who read a recording.
-    fn about(&self, _effect: &Effect) -> Option<About> {
-        None
-    }
-}
-
-impl Core for Proxy {
-    fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
-        Proxy::handle(self, now, event, out);
-    }
-
-    fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
-        Proxy::handle_timeout(self, now, out);
-    }
-
-    fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
-        Proxy::poll_timeout(self)
-    }
-
-    fn knows(&self, backend: BackendId) -> bool {
-        Proxy::knows(self, backend)
-    }
-
-    fn about(&self, effect: &Effect) -> Option<About> {
-        encode::about(self, effect)
-    }
-}
-
-/// How the server is found.
-pub trait Search: Send + Sync {
-    /// The files that say which it is for these workspace folders, whether they are there or not.
-    fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf>;
-    /// Reads them, chooses and finds the server.
-    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String>;
-}
-
-/// Nobody asks for a server.
-impl Search for () {
-    fn files(&self, _folders: &[PathBuf]) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn prepare(&self, _folders: &[PathBuf]) -> Result<Prepared, String> {
-        Err("there is none to be found".to_owned())
-    }
-}
 
 /// The shell at work.
 pub struct Driver<C, W> {
@@ -367,6 +307,7 @@ impl<C: Core, W: World> Driver<C, W> {
         }
         let event = match event {
             Event::Received(peer, frame) => return self.on_message(peer, frame),
+            Event::Muttered(process) if !self.core.is_starting(process) => return,
             other => other,
         };
         // Without its contents: a configuration may hold secrets.
@@ -402,7 +343,10 @@ impl<C: Core, W: World> Driver<C, W> {
             Event::Spawned { process, .. }
             | Event::SpawnFailed(process, _)
             | Event::Exited { process, .. }
-            | Event::TranscriptWritten { process, .. } => name(process),
+            | Event::TranscriptWritten { process, .. }
+            | Event::Displaced(process, _)
+            | Event::Muttered(process)
+            | Event::Drained(process) => name(process),
             Event::TeamsLoaded(_) | Event::TeamWritten { .. } => {}
             Event::Measured(measured) => measured.resident.iter_mut().for_each(|(id, _)| name(id)),
             Event::Received(Peer::Client(_), _)
@@ -495,6 +439,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     process.outbox.close();
                 }
             }
+            Effect::AwaitDrained(id) => self.await_drained(id),
             Effect::Terminate(id) => {
                 if let Some(process) = self.processes.get(&id) {
                     process.end_gently(self.exit_grace);
@@ -537,6 +482,16 @@ impl<C: Core, W: World> Driver<C, W> {
             Some(Pushed::Taken | Pushed::Discarded) => {}
             None => tracing::debug!(?peer, "nobody there to send to"),
         }
+    }
+
+    fn await_drained(&self, id: ProcessId) {
+        let Some(process) = self.processes.get(&id) else { return };
+        let (mut is_over, events) = (process.outbox.over_high_water(), self.events.clone());
+        spawn_local(async move {
+            // An error means that nothing more is written.
+            is_over.wait_for(|it| !it).await.ok();
+            events.tell(Event::Drained(id));
+        });
     }
 
     fn outbox(&self, peer: Peer) -> Option<&Outbox> {

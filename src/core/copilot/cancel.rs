@@ -60,6 +60,7 @@ impl Copilot {
             | CopilotPurpose::Narrow
             | CopilotPurpose::Mode(_)
             | CopilotPurpose::SignIn
+            | CopilotPurpose::Create(_)
             | CopilotPurpose::ToolCall { .. } => {}
         }
     }

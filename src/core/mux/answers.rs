@@ -33,6 +33,8 @@ impl Mux {
     /// Answers the client that has asked.
     pub(crate) fn answer_client(&mut self, pending: &Pending, answer: &Frame) {
         if let Owner::Client(client, wire) = &pending.owner {
+            let bridged = self.of_successor(pending, answer);
+            let answer = bridged.as_ref().unwrap_or(answer);
             let told = match pending.purpose {
                 Purpose::Initialize => self.with_commands(answer).with_id(wire.clone().into()),
                 _ => answer.with_id(wire.clone().into()),
@@ -43,15 +45,18 @@ impl Mux {
 
     /// Passes an answer of a server on to whoever has asked.
     pub(crate) fn pass_answer(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
-        self.close_token(process, pending);
+        self.close_token(process, pending, answer);
         self.answer_client(pending, answer);
         self.note_answered(process, pending, answer);
     }
 
     /// Notes what a process has answered a client, if it took the place of another.
     pub(crate) fn note_answered(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
-        if process.generation.0 > 1 && matches!(pending.owner, Owner::Client(..)) {
-            self.note_answered_by_successor(process, &pending.frame, answer);
+        if process.generation.0 > 1
+            && matches!(pending.owner, Owner::Client(..))
+            && let Some(result) = answer.result()
+        {
+            self.note_answered_by_successor(process, &pending.frame, result);
         }
     }
 
@@ -68,12 +73,15 @@ impl Mux {
         answer.with_result(&Patch::of(result).set_path(&COMMANDS, format!("[{all}]").as_bytes()).finish())
     }
 
-    /// What a request has begun under its token is over: for the editor, the answer says so. Of `initialize` a server
-    /// may go on to tell.
-    pub(crate) fn close_token(&mut self, process: ProcessId, pending: &Pending) {
-        if !matches!(pending.purpose, Purpose::Initialize) {
-            let params = pending.frame.params().unwrap_or(b"{}");
-            self.tokens.closed(process.backend, params, None, None);
+    /// A request is answered. Of what it has begun under its token a server may go on to tell, unless it has failed.
+    pub(crate) fn close_token(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
+        if matches!(pending.purpose, Purpose::Initialize) {
+            return;
+        }
+        let params = pending.frame.params().unwrap_or(b"{}");
+        match answer.error_value() {
+            Some(_) => drop(self.tokens.closed(process.backend, params, None, None)),
+            None => self.tokens.answered_before_end(process.backend, params),
         }
     }
 

@@ -242,6 +242,14 @@ impl Mux {
         is_first && frame.method() == Some("initialize")
     }
 
+    /// Whether the editor may ask again to initialize: it was refused, because the server starts only after a while.
+    pub(crate) fn is_refused_handshake(&self) -> bool {
+        let is_open = self.servers.first().is_none_or(|it| it.session.is_open);
+        let asks =
+            |it: &Pending| matches!((&it.owner, &it.purpose), (Owner::Client(..), Purpose::Initialize));
+        !is_open && self.requests.filter(asks).is_empty()
+    }
+
     /// The server must watch lspool, not the editor, and is not told what is meant for lspool.
     fn initialize_params(&self, params: &[u8]) -> Vec<u8> {
         let mut patch = Patch::of(params);

@@ -10,11 +10,15 @@ use crate::{
         mux::{
             from_client::field,
             requests::{Owner, To},
+            tokens::Lifetime,
         },
         purpose::Purpose,
     },
     rpc::{Frame, Kind, elements, member, values},
 };
+
+/// With it a server asks the editor to show progress under a token.
+const CREATE: &str = "window/workDoneProgress/create";
 
 /// Messages to the user that are remembered, so that backends do not repeat one another.
 const REMEMBERED: usize = 16;
@@ -59,7 +63,11 @@ impl Mux {
             }
             method => {
                 let key = self.token_key(process, method);
-                let renamed = key.and_then(|key| self.tokens.choose(process.backend, params, key));
+                let lifetime = match method {
+                    CREATE => Lifetime::UntilEnd,
+                    _ => Lifetime::UntilAnswered,
+                };
+                let renamed = key.and_then(|key| self.tokens.choose(process.backend, params, key, lifetime));
                 let renamed = renamed.map(|params| frame.with_params(&params));
                 self.ask_editor_for(process, renamed.as_ref().unwrap_or(frame), Purpose::Plain);
             }
@@ -74,7 +82,7 @@ impl Mux {
     /// The editor has answered a request that may have named a token: what was said under it ends with the answer.
     /// One that was created lives until its `end`, also if the editor refused it: some servers do not wait to be told.
     pub(super) fn release_token(&mut self, process: ProcessId, asked: &Frame) {
-        let method = asked.method().filter(|it| *it != "window/workDoneProgress/create");
+        let method = asked.method().filter(|it| *it != CREATE);
         let key = method.and_then(|it| self.token_key(process, it));
         if let Some(token) = key.and_then(|key| field(asked, key)) {
             self.tokens.answered(process.backend, &token);
@@ -118,11 +126,22 @@ impl Mux {
     /// Passes on `$/progress` of a server.
     pub(crate) fn on_server_progress(&mut self, process: ProcessId, frame: &Frame) {
         let params = frame.params().unwrap_or(b"{}");
-        self.requests.streamed(params);
+        self.note_streamed(process, params);
         let [value] = values(params, ["value"]);
         let kind = value.and_then(|it| Some(&it[member(it, "kind")?]));
         let renamed = self.tokens.passed(process.backend, kind, params);
         self.tell_editor(renamed.map_or_else(|| frame.clone(), |it| frame.with_params(&it)));
+    }
+
+    /// Notes progress of a server that may be a part of an answer.
+    pub(crate) fn note_streamed(&mut self, process: ProcessId, params: &[u8]) {
+        let Some(pending) = self.requests.streamed(params).and_then(|it| self.requests.get(it)) else {
+            return;
+        };
+        let is_part = process.generation.0 > 1 && pending.to == To::Process(process);
+        let Some(value) = member(params, "value").filter(|_| is_part) else { return };
+        let asked = pending.frame.clone();
+        self.note_answered_by_successor(process, &asked, &params[value]);
     }
 
     /// Whether no other process has just said the same to the user.

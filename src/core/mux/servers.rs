@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     config::{Config, ServerConfig},
     core::{
-        event::{BackendId, Launch, ServerId},
+        event::{BackendId, Launch, ProcessId, ServerId},
         mux::{
             pool::backend::Backend,
             routes::{Dialect, Keep, LSP},
@@ -36,6 +36,8 @@ pub(crate) struct Server {
     pub(crate) dialect: &'static Dialect,
     /// How long it may be degraded, where the configuration does not say.
     pub(crate) usual_hang_timeout: Option<Duration>,
+    /// The last of its processes that is not in its working folder, of which the user has been told.
+    pub(super) displaced: Option<ProcessId>,
     /// The user has been told that `memory_limit` is less than a process needs.
     pub(crate) limit_told: bool,
     /// The commands that lspool offers in the answer to `initialize`, beside the server's own.
@@ -91,6 +93,7 @@ impl Servers {
             primary,
             dialect: &LSP,
             usual_hang_timeout: None,
+            displaced: None,
             limit_told: false,
             commands: Vec::new(),
             session: Session::default(),

@@ -19,11 +19,13 @@ use crate::{
             failure::Cause,
             items::Items,
             pool::{
+                feed::Feed,
                 health::Health,
                 lifecycle::{Handshake, Lifecycle, LifecycleState},
                 reconcile::Reconcile,
             },
             result_ids::Results,
+            successor::Differences,
         },
     },
     rpc::Frame,
@@ -106,6 +108,8 @@ pub(crate) struct Backend {
     queue: VecDeque<Frame>,
     /// A higher owner does not let it take what clients send.
     is_held: bool,
+    /// What the process that runs is still to be told of the session.
+    pub(crate) feed: Feed,
     /// Of the process that runs.
     pub(crate) pid: Option<u32>,
     /// The workspace folders that this process was asked to initialize with.
@@ -113,6 +117,8 @@ pub(crate) struct Backend {
     /// What this process has made, if it has taken the place of another.
     pub(super) items: Items,
     pub(super) results: Results,
+    /// How it differs from the first process, by which the editor goes.
+    pub(in crate::core::mux) differences: Differences,
     pub(super) reconcile: Reconcile,
     /// Since when nothing has needed it.
     pub(crate) idle_since: Option<Instant>,
@@ -120,6 +126,8 @@ pub(crate) struct Backend {
     pub(crate) idling: Idling,
     pub(crate) health: Health,
     pub(crate) ending: Ending,
+    /// When it closed its stdout, and lived on.
+    pub(super) closed_at: Option<Instant>,
     /// What last went wrong, as people read it.
     pub(crate) last_error: Option<String>,
     /// Why it was last stopped, as people read it.
@@ -156,15 +164,18 @@ impl Backend {
             life: Lifecycle::new(now),
             queue: VecDeque::new(),
             is_held: false,
+            feed: Feed::default(),
             pid: None,
             folders: Vec::new(),
             items: Items::default(),
             results: Results::default(),
+            differences: Differences::default(),
             reconcile: Reconcile::default(),
             idle_since: None,
             idling: Idling::Ends,
             health: Health::new(now),
             ending: Ending::No,
+            closed_at: None,
             last_error: None,
             stopped: None,
             failure_told: false,
@@ -184,11 +195,14 @@ impl Backend {
     /// A process begins: nothing is known of it.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.pid = None;
+        self.feed = Feed::default();
         self.items.clear();
         self.results.clear();
+        self.differences = Differences::default();
         self.reconcile = Reconcile::default();
         self.health = Health::new(now);
         self.ending = Ending::No;
+        self.closed_at = None;
     }
 
     /// The process that runs cannot go on, perhaps for this fault. Whether that is why it is ended.
@@ -225,6 +239,11 @@ impl Backend {
         matches!(self.life.state(), LifecycleState::Ready | LifecycleState::Degraded)
     }
 
+    /// Whether its process has not answered `initialize` yet.
+    pub(crate) fn is_starting(&self) -> bool {
+        matches!(self.life.state(), LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. })
+    }
+
     pub(crate) fn is_primary(&self) -> bool {
         self.role == Role::Primary
     }
@@ -251,7 +270,9 @@ impl Backend {
     /// Whether the process can take what clients send.
     pub(crate) fn is_open(&self) -> bool {
         match self.life.state() {
-            LifecycleState::Ready | LifecycleState::Degraded => !self.is_terminated() && !self.is_held,
+            LifecycleState::Ready | LifecycleState::Degraded => {
+                !self.is_terminated() && !self.is_held && self.feed.is_over()
+            }
             LifecycleState::Initializing { handshake, .. } => {
                 handshake == Handshake::Editor && !self.is_terminated()
             }
@@ -444,7 +465,7 @@ impl Backends {
                 self.deadlines.remove(&id);
                 continue;
             };
-            if it.is_ready() {
+            if it.is_ready() && it.feed.is_over() {
                 it.reconcile.note(now);
             }
             match it.deadline(idle_timeout) {

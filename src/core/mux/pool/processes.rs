@@ -11,7 +11,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     core::{
-        event::{BackendId, Effect, Exit, Peer, ProcessId, SpawnFailure},
+        event::{BackendId, Displaced, Effect, Exit, Peer, ProcessId, SpawnFailure},
         ids::ConversationId,
         mux::{
             Mux, Severity,
@@ -21,7 +21,7 @@ use crate::{
                 lifecycle::{Death, Demand, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
-            session::{documents::Encoding, folders::folders_of},
+            session::{Replay, documents::Encoding, folders::folders_of},
         },
         purpose::{Purpose, SentId},
     },
@@ -83,6 +83,8 @@ pub(crate) struct StillWanted {
     pub(crate) subjects: Vec<ConversationId>,
     /// Queued requests that are not asked any more.
     pub(crate) cut_off: Vec<SentId>,
+    /// Turns that are refused because the next process starts only after a while.
+    pub(crate) refused: Vec<SentId>,
 }
 
 /// What came of the end of a spawn.
@@ -142,11 +144,26 @@ impl Mux {
         Ok(())
     }
 
+    /// A process is about to run elsewhere than in its working folder. The user hears of it once, until one is in its
+    /// folder again.
+    pub(crate) fn on_displaced(&mut self, process: ProcessId, displaced: &Displaced) {
+        let Some(backend) = self.backends.get(process.backend) else { return };
+        let (name, server) = (backend.name.clone(), self.servers.get_mut(backend.server));
+        if server.displaced.replace(process).is_none() {
+            let Displaced { missing, instead } = displaced;
+            let message = format!(
+                "lspool: the working folder {missing} is not there any more; {name} runs in {instead}"
+            );
+            self.show(Severity::Warning, &message);
+        }
+    }
+
     /// A process runs. Gives whose handshake follows.
     pub(crate) fn on_spawned(&mut self, process: ProcessId, pid: u32) -> Option<Handshake> {
         let now = self.now();
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
         backend.pid = Some(pid);
+        self.servers.get_mut(backend.server).displaced.take_if(|it| *it != process);
         let handshake = backend.life.spawned(now)?;
         info!(backend = backend.name, pid, generation = process.generation.0, "started");
         Some(handshake)
@@ -199,8 +216,21 @@ impl Mux {
             session.is_open = true;
             session.documents.set_encoding(Encoding::of_result(result));
             session.offered = Bytes::copy_from_slice(result);
+            self.answer_handshakes(process.backend, answer);
         }
         Some(Ok(Ready { handshake, is_first }))
+    }
+
+    /// An editor that was refused its `initialize`, and has asked again meanwhile, gets the answer that lspool has got.
+    fn answer_handshakes(&mut self, id: BackendId, answer: &Frame) {
+        let asks = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
+        for sent in self.requests.filter(asks) {
+            let Some(pending) = self.requests.take(sent) else { continue };
+            if let Some(backend) = self.backends.get_mut(id) {
+                backend.queue().retain(|it| SentId::of(it) != Some(sent));
+            }
+            self.answer_client(&pending, answer);
+        }
     }
 
     /// A backend takes the process of a spare: it is ready at once.
@@ -227,10 +257,12 @@ impl Mux {
         self.replay_initialized(process);
         let Some(backend) = self.backend(process.backend) else { return };
         let folders = backend.folders.clone();
-        let replay = self.servers.get_mut(backend.server).session.replay(&folders);
-        for frame in replay.into_frames() {
+        let replay = self.servers.of(backend).session.replay(&folders);
+        let Replay { latest, settings, folders, documents, of_documents, calls } = replay;
+        for frame in latest.into_iter().chain(settings).chain(folders) {
             self.replay(process, frame);
         }
+        self.begin_feed(process, documents, of_documents.into_iter().chain(calls).collect());
     }
 
     /// The first thing of a session that is replayed.
@@ -290,6 +322,10 @@ impl Mux {
         }
         let (cause, end, words) = match backend.ending.take_fault() {
             Some((cause, fault)) => (cause, format!("was ended ({fault})"), stderr),
+            // One that dies closes its stdout too.
+            None if backend.closed_at.is_some() && matches!(exit, Exit::Code(0) | Exit::Signal(SIGTERM)) => {
+                (Cause::Transport, "was ended (it had closed its stdout)".to_owned(), stderr)
+            }
             None if exit.is_from_outside() => (Cause::Crashed, format!("exited ({exit})"), ""),
             None => (Cause::Crashed, format!("exited ({exit})"), stderr),
         };
@@ -398,7 +434,7 @@ impl Mux {
         match next {
             Successor::Follows => {
                 self.drop_replayed(id);
-                self.refuse_queued(id);
+                self.refuse_queued(id, &wanted.refused);
             }
             Successor::None | Successor::Failed => {
                 if let Some(backend) = self.backends.get_mut(id) {
@@ -419,55 +455,6 @@ impl Mux {
             }
             Death::Restarts => self.tell_crashing(id, &after.what),
             Death::Expected | Death::Stops => {}
-        }
-    }
-
-    /// A backend has begun to crash repeatedly: the editor's user hears of it once, until it has been well for long.
-    fn tell_crashing(&mut self, id: BackendId, what: &str) {
-        let now = self.now();
-        let Some(backend) = self.backends.get_mut(id) else { return };
-        let (n, wait) = (backend.life.n_deaths(), backend.life.wait(now).unwrap_or_default());
-        if n <= 1 {
-            backend.crashes_told = false;
-        }
-        let is_repeated = n > 1 && (n >= MANY_CRASHES || wait > LONG_WAIT);
-        if !is_repeated || std::mem::replace(&mut backend.crashes_told, true) {
-            return;
-        }
-        let window = self.servers.get(backend.server).settings.policy.restart_window;
-        let message = format!(
-            "lspool: {} has crashed {n} times within {} s; it {what}; lspool restarts it in {} s",
-            backend.name,
-            window.as_secs_f64(),
-            seconds(wait),
-        );
-        self.show(Severity::Warning, &message);
-    }
-
-    /// Why a request of a client is not taken now: the next process is started only after a while.
-    pub(crate) fn restarts_later(&self, id: BackendId) -> Option<Failure> {
-        let backend = self.backend(id)?;
-        let wait = backend.life.wait(self.now()).filter(|it| *it > LONG_WAIT)?;
-        let message = format!("{} has crashed: restarting in {} s", backend.name, seconds(wait));
-        Some(Failure {
-            cause: Cause::Restarting,
-            partition: Some(backend.name.clone()),
-            message,
-            retry: true,
-        })
-    }
-
-    /// What clients have asked of a process that is started only after a while is answered at once.
-    fn refuse_queued(&mut self, id: BackendId) {
-        let Some(failure) = self.restarts_later(id) else { return };
-        let refused =
-            self.requests.filter(|it| it.to == To::Queue(id) && is_refusable(&it.owner, &it.purpose));
-        let Some(backend) = self.backends.get_mut(id) else { return };
-        let is_refused = |it: &Frame| SentId::of(it).is_some_and(|it| refused.contains(&it));
-        backend.queue().retain(|it| it.kind() != Kind::Request || !is_refused(it));
-        for sent in refused {
-            let Some(pending) = self.requests.take(sent) else { continue };
-            self.fail_request(&pending.owner, &pending.purpose, &failure);
         }
     }
 
@@ -584,6 +571,12 @@ impl Mux {
             return;
         }
         debug!(?process, error, "has closed its stream, or must not go on");
+        let is_wanted =
+            !self.clients.is_shut_down() && self.backend(process.backend).is_some_and(Backend::goes_on);
+        let now = self.now();
+        if let Some(backend) = self.backends.get_mut(process.backend).filter(|_| is_wanted) {
+            backend.closed_at = Some(now);
+        }
         self.terminate(process, error.map(|it| (Cause::Transport, it)));
     }
 
@@ -747,21 +740,8 @@ impl Mux {
     }
 }
 
-/// Whether the client that has asked this can ask it again later. Turns and the handshake wait.
-pub(crate) fn is_refusable(owner: &Owner, purpose: &Purpose) -> bool {
-    matches!((owner, purpose), (Owner::Client(..), Purpose::Plain))
-}
-
-/// lspool refuses requests at once while the restart is further away than this.
-const LONG_WAIT: Duration = Duration::from_secs(2);
-
-/// How many crashes within the window make lspool tell the user.
-const MANY_CRASHES: usize = 3;
-
-/// Whole seconds for people, rounded up.
-fn seconds(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
-}
+/// How lspool ends a process that does not end with its stdin.
+const SIGTERM: i32 = 15;
 
 /// What the user can choose when a backend has failed.
 pub(crate) const RESTART: &str = "Restart";

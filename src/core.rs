@@ -34,9 +34,9 @@ use tracing::{info, warn};
 use self::{
     admin::{Admin, Seen, offered_commands},
     agents::Agents,
-    backends::{fail_backend, renew, start_waiting},
+    backends::{fail_backend, flush, renew, start_waiting},
     copilot::Copilot,
-    event::{BackendId, ClientId, Effects, Event, Peer, Prepared, ServerId},
+    event::{BackendId, ClientId, Effects, Event, Peer, Prepared, ProcessId, ServerId},
     mux::{Mux, pool::processes::SpawnEnd},
 };
 pub use self::{
@@ -128,7 +128,12 @@ impl Proxy {
         self.mux.backends().contains(id)
     }
 
-    /// The name of a backend for people, and the declared tools of its conversations.
+    /// Whether a process has not answered `initialize` yet.
+    pub fn is_starting(&self, process: ProcessId) -> bool {
+        self.mux.backend(process.backend).is_some_and(|it| it.is_current(process) && it.is_starting())
+    }
+
+    /// What a backend is, for people: its name, and the tools of its conversations as they were declared.
     pub fn about(&self, id: BackendId) -> Option<(&str, Vec<String>)> {
         let tools = self.copilot.as_ref().and_then(|it| it.declared_tools(id));
         self.mux.backend(id).map(|it| (&*it.name, tools.unwrap_or_else(|| vec!["*".to_owned()])))
@@ -167,6 +172,7 @@ impl Proxy {
             }
             Event::Prepared(Ok(prepared)) => self.on_prepared(*prepared),
             Event::Prepared(Err(message)) => self.mux.on_unprepared(&message),
+            Event::Displaced(process, displaced) => self.mux.on_displaced(process, &displaced),
             Event::Spawned { process, pid } => self.on_spawned(process, pid),
             Event::SpawnFailed(process, failure) => match self.mux.on_spawn_failed(process, &failure) {
                 Some(SpawnEnd::Gone(cause, what)) => self.on_gone(process, cause, what),
@@ -189,6 +195,13 @@ impl Proxy {
             }
             Event::FilesChanged => self.admin.reload(&mut self.mux),
             Event::EditorReads(reads) => self.mux.on_editor_reads(reads),
+            Event::Muttered(process) if self.is_starting(process) => self.mux.heard(process),
+            Event::Muttered(_) => {}
+            Event::Drained(process) => {
+                if self.mux.on_drained(process) {
+                    flush(&mut self.copilot, &mut self.mux, process.backend);
+                }
+            }
             Event::Stalled(Peer::EDITOR) => {
                 warn!("queue of the editor exceeded its limit");
                 self.mux.exit(1);
@@ -239,8 +252,7 @@ impl Proxy {
             Some(server) => self.add_copilot(server, transcripts),
             None => self.unused_transcripts = transcripts,
         }
-        let commands =
-            offered_commands(self.mux.title(), self.copilot.is_some(), self.mux.identity());
+        let commands = offered_commands(self.mux.title(), self.copilot.is_some(), self.mux.identity());
         self.mux.server_mut(server).commands = commands;
         start_waiting(&mut self.copilot, &mut self.mux);
         self.mux.look_at_memory();

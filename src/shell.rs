@@ -12,6 +12,7 @@ pub mod control;
 pub mod discover;
 pub mod driver;
 mod editor;
+mod folder;
 pub mod goals;
 pub mod guard;
 pub mod inbox;

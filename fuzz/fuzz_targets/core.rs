@@ -326,6 +326,9 @@ impl World {
                 Effect::Terminate(process) | Effect::CloseInput(process) => {
                     assert!(self.processes[&process] != Life::Gone, "ends what is gone");
                 }
+                Effect::AwaitDrained(process) => {
+                    assert!(self.processes[&process] != Life::Gone, "waits for what is gone");
+                }
                 Effect::Exit(_) => self.over = true,
             }
         }

@@ -251,8 +251,7 @@ impl Trials {
         let Some(trial) = &mut self.current else { return };
         let word = |key: &str| result["serverInfo"][key].as_str().map(ToOwned::to_owned);
         let version = [word("name"), word("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
-        self.rows.borrow_mut()[trial.row].state =
-            State::Well {
+        self.rows.borrow_mut()[trial.row].state = State::Well {
             version,
             after: now - trial.began,
             account: None,
@@ -369,6 +368,9 @@ impl Core for Trials {
             | Event::Measured(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
+            | Event::Muttered(_)
+            | Event::Displaced(..)
+            | Event::Drained(_)
             | Event::Spawned { .. }
             | Event::SpawnFailed(..)
             | Event::Exited { .. }

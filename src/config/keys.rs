@@ -361,8 +361,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Duration(|it| &mut it.startup_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process may be silent before its answer to `initialize`. Then lspool stops \
-                  it, and the waiting requests fail.",
+            doc: "How long a process may be silent before it has answered `initialize`: a server that sends \
+                  messages, or writes to stderr, may take longer. Then lspool stops it, and the waiting requests fail.",
         },
         Key {
             name: "mcp_wait",

@@ -172,15 +172,11 @@ fn command_scope(server: &str) -> String {
     format!("{}.", server.chars().map(safe).collect::<String>())
 }
 
-/// The commands for a server. VS Code allows each name once in a window, and two of its clients may each have an
-/// lspool for one server. So only the lspool of a Copilot server has the short names, because a second Copilot server
-/// would collide anyway.
+/// The commands that are offered for a server. An editor may know each name once in all of a window, and two clients of it
+/// may have an lspool each for one server: so each name has the process id of this one.
 pub(crate) fn offered_commands(server: &str, is_copilot: bool, identity: &Identity) -> Vec<String> {
     let offered = COMMANDS.iter().filter(|it| is_copilot || **it != ORCHESTRATE);
-    let scope = match is_copilot {
-        true => String::new(),
-        false => command_scope(server) + &instance_scope(identity),
-    };
+    let scope = command_scope(server) + &instance_scope(identity);
     offered.map(|(name, _)| format!("{PREFIX}{scope}{name}")).collect()
 }
 

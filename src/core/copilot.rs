@@ -17,6 +17,7 @@ pub(crate) mod resume;
 pub(crate) mod routes;
 pub(crate) mod selection;
 mod session;
+pub(crate) mod sign_in;
 mod spares;
 mod status;
 pub(crate) mod tools;

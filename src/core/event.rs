@@ -106,7 +106,17 @@ pub struct SpawnFailure {
     pub message: String,
 }
 
-/// The parameters for starting a process of a server.
+/// A process could not be started in its working folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Displaced {
+    /// The folder, which is not there any more.
+    pub missing: String,
+    /// Where it was started.
+    pub instead: String,
+}
+
+/// Everything needed to start a process of a server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launch {
@@ -384,6 +394,8 @@ pub enum Event {
     Unwritable(ClientId),
     /// The answer to [`Effect::Prepare`].
     Prepared(Result<Box<Prepared>, String>),
+    /// The process of an [`Effect::Spawn`], which is told next, is not in its working folder.
+    Displaced(ProcessId, Displaced),
     /// The process of an [`Effect::Spawn`] runs.
     Spawned {
         /// The process.
@@ -437,7 +449,11 @@ pub enum Event {
     FilesChanged,
     /// The editor's queue is below high water again, or above, so that servers are not read.
     EditorReads(bool),
-    /// A peer reads nothing while messages wait for it, or its queue exceeded the limit.
+    /// A process that starts has written something to stderr. Told now and then, not for each line.
+    Muttered(ProcessId),
+    /// The answer to [`Effect::AwaitDrained`].
+    Drained(ProcessId),
+    /// A peer takes no bytes although some wait for it (or far too many do).
     Stalled(Peer),
     /// The process in the editor's `initialize.processId` exited.
     EditorGone,
@@ -541,8 +557,10 @@ pub enum Effect {
     },
     /// Close the stdin of a process after its queue. It may handle its messages, and end.
     CloseInput(ProcessId),
-    /// End a process: write its queue, close its stdin, then signal its group. Answered by [`Event::Exited`], or by
-    /// [`Event::SpawnFailed`] if it has not started.
+    /// Tell [`Event::Drained`] when little is left to be written to a process.
+    AwaitDrained(ProcessId),
+    /// End a process: what is queued is written, stdin closed, then signals to its group. Answered by
+    /// [`Event::Exited`]; if it has not come to be, by [`Event::SpawnFailed`].
     Terminate(ProcessId),
     /// Write the editor's queue, end all processes, then exit with this code.
     Exit(i32),

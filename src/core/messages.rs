@@ -4,7 +4,12 @@ use super::{
     Proxy,
     admin::{command, wrong_parameter},
     backends::{cancel, fail_backend, half},
-    copilot::{Copilot, hooks::FromServer, modes::moving, turns::tool_calls::cancelled_call},
+    copilot::{
+        Copilot,
+        hooks::FromServer,
+        modes::moving,
+        turns::{Placed, tool_calls::cancelled_call},
+    },
     event::{ClientId, ProcessId},
     ids::RequestId,
     mux::{
@@ -14,7 +19,7 @@ use super::{
         requests::Owner,
         routes::Keep,
     },
-    purpose::{Purpose, ToolQuestion},
+    purpose::{CopilotPurpose, Purpose, ToolQuestion},
 };
 use crate::rpc::{Frame, Kind};
 
@@ -40,6 +45,9 @@ impl Proxy {
             let message = format!("request id {id} is in use by a request that is not answered yet");
             return self.mux.tell_editor(Failure::new(Cause::InvalidRequest, message).answer(id));
         }
+        if method == "initialize" && self.mux.is_refused_handshake() {
+            return self.mux.forward_initialize(frame);
+        }
         if method == "shutdown" {
             self.cancel_orchestrations();
             return self.mux.on_shutdown(id);
@@ -56,16 +64,22 @@ impl Proxy {
             return;
         }
         let keep = self.keep(frame);
-        let Proxy { mux, copilot, agents, .. } = self;
-        let Some(copilot) = copilot.as_mut().filter(|it| it.is_meant(mux, frame)) else {
+        let Proxy { mux, copilot, .. } = self;
+        let Some(copilot) = copilot.as_mut().filter(|_| Copilot::is_meant(mux, frame)) else {
             return mux.forward_request(owner, frame);
         };
-        if let Some(placed) = copilot.on_client_request(mux, owner, keep, frame) {
-            if placed.is_lead() {
-                agents.load_teams(mux);
-            }
-            copilot.bind(mux, placed);
+        let placed = copilot.on_client_request(mux, owner, keep, frame);
+        self.create(placed);
+    }
+
+    /// Creates a conversation that has a place.
+    fn create(&mut self, placed: Option<Placed>) {
+        let Proxy { mux, copilot: Some(copilot), agents, .. } = self else { return };
+        let Some(placed) = placed else { return };
+        if placed.is_lead() {
+            agents.load_teams(mux);
         }
+        copilot.bind(mux, placed);
     }
 
     fn on_editor_notification(&mut self, frame: &Frame) {
@@ -87,10 +101,11 @@ impl Proxy {
         match &mut self.copilot {
             Some(copilot) if self.mux.is_group() => {
                 let mux = &mut self.mux;
-                if !copilot.is_meant(mux, frame) {
+                if !Copilot::is_meant(mux, frame) {
                     mux.notify_group(frame, Some(copilot.server_id()));
                 }
-                if let Some(keep) = mux.keep_for_member(copilot.server_id(), frame) {
+                if mux.is_for_member(copilot.server_id(), frame) {
+                    let keep = mux.keep_for_member(copilot.server_id(), frame);
                     copilot.on_client_notification(mux, keep, frame);
                 }
             }
@@ -257,6 +272,10 @@ impl Proxy {
                     || copilot.ask_forgotten(mux, process, sent, &pending, answer)
                 {
                     return;
+                }
+                if let Purpose::Copilot(CopilotPurpose::Create(create)) = &pending.purpose {
+                    let placed = copilot.on_sign_in_answered(mux, &pending, create, answer);
+                    return self.create(placed);
                 }
                 let left = agents.suspend_for_results(copilot, mux, sent, pending, answer);
                 let Some(pending) = left else { return };

@@ -20,6 +20,7 @@ mod result_ids;
 pub(crate) mod routes;
 pub(crate) mod servers;
 pub(crate) mod session;
+mod successor;
 pub(crate) mod tokens;
 mod wire;
 
@@ -46,11 +47,11 @@ use self::{
 use crate::{
     config::ServerKind,
     core::{
-    event::{BackendId, Prepared, ProcessId, ServerId},
-    identity::Identity,
-    ids::ConversationId,
-    purpose::CopilotPurpose,
-},
+        event::{BackendId, Prepared, ProcessId, ServerId},
+        identity::Identity,
+        ids::ConversationId,
+        purpose::CopilotPurpose,
+    },
 };
 
 /// The severity of a message to the user.
@@ -151,10 +152,6 @@ impl Mux {
     /// The first server that is configured to be of this kind.
     pub(crate) fn server_of_kind(&self, kind: ServerKind) -> Option<ServerId> {
         self.servers.iter().find(|it| it.settings.kind == Some(kind)).map(|it| it.id)
-    }
-
-    pub(crate) fn session_mut(&mut self, id: ServerId) -> &mut Session {
-        &mut self.servers.get_mut(id).session
     }
 
     /// Changes the configuration of a server.

@@ -92,7 +92,9 @@ pub(crate) enum CopilotPurpose {
     Prove,
     /// A sign-in that one process has done and the others must follow.
     SignIn,
-    /// A tool call or confirmation of this conversation, sent to the editor.
+    /// Whether somebody is signed in, before this conversation is created, which needs a process.
+    Create(Frame),
+    /// A tool call or confirmation of this conversation, asked of the editor.
     ToolCall { conversation: Option<ConversationId>, kind: ToolQuestion },
 }
 

@@ -6,6 +6,7 @@ mod control;
 mod delegating;
 mod documents;
 mod endings;
+mod far_restarts;
 mod groups;
 mod mcp;
 mod model;

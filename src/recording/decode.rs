@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::format::{self, Kind, Line, PeerName};
 use crate::{
-    core::event::{Event, Measured, Peer, Prepared, SpawnFailure, StoredTeam, TeamFault},
+    core::event::{Event, Measured, Peer, Prepared, ProcessId, SpawnFailure, StoredTeam, TeamFault},
     rpc::Frame,
 };
 
@@ -96,6 +96,9 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         }
         Kind::FilesChanged => Event::FilesChanged,
         Kind::EditorReads => Event::EditorReads(data::<format::EditorReads>(line)?.reads),
+        Kind::Displaced => Event::Displaced(process(line)?, data(line)?),
+        Kind::Muttered => Event::Muttered(process(line)?),
+        Kind::Drained => Event::Drained(process(line)?),
         Kind::Stalled => Event::Stalled(peer(line)?),
         Kind::EditorGone => Event::EditorGone,
         Kind::Quit => Event::Quit(data::<format::Quit>(line)?.signal),
@@ -116,6 +119,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput
+        | Kind::AwaitDrained
         | Kind::Terminate
         | Kind::Exit
         | Kind::Panic
@@ -128,6 +132,13 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
 
 fn peer(line: &Line<'_>) -> Result<Peer, String> {
     line.peer.map(PeerName::into).ok_or_else(|| "`peer` is missing".to_owned())
+}
+
+fn process(line: &Line<'_>) -> Result<ProcessId, String> {
+    match peer(line)? {
+        Peer::Backend(process) => Ok(process),
+        Peer::Client(_) => Err("`peer` is no process".to_owned()),
+    }
 }
 
 fn data<'a, T: Deserialize<'a>>(line: &Line<'a>) -> Result<T, String> {

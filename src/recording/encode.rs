@@ -56,6 +56,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::Measure(_)
         | Effect::Logs { .. }
         | Effect::CloseInput(_)
+        | Effect::AwaitDrained(_)
         | Effect::Terminate(_)
         | Effect::Exit(_) => return None,
     };
@@ -124,6 +125,10 @@ impl Encoder {
                 let data = self.own(&format::Unprepared { error: error.clone() });
                 line(Kind::Unprepared).data(&data).finish()
             }
+            Event::Displaced(process, displaced) => {
+                let data = self.own(displaced);
+                line(Kind::Displaced).peer(Peer::Backend(*process)).data(&data).finish()
+            }
             Event::Spawned { process, pid } => {
                 let data = self.own(&format::Spawned { process: (*process).into(), pid: *pid });
                 line(Kind::Spawned).data(&data).finish()
@@ -182,6 +187,8 @@ impl Encoder {
                 let data = self.own(&format::EditorReads { reads: *reads });
                 line(Kind::EditorReads).data(&data).finish()
             }
+            Event::Muttered(process) => line(Kind::Muttered).peer(Peer::Backend(*process)).finish(),
+            Event::Drained(process) => line(Kind::Drained).peer(Peer::Backend(*process)).finish(),
             Event::Stalled(peer) => line(Kind::Stalled).peer(*peer).finish(),
             Event::EditorGone => line(Kind::EditorGone).finish(),
             Event::Quit(signal) => {
@@ -284,6 +291,10 @@ impl Encoder {
             Effect::CloseInput(process) => {
                 let data = self.own(&format::OfProcess { process: (*process).into() });
                 line(Kind::CloseInput).data(&data).finish()
+            }
+            Effect::AwaitDrained(process) => {
+                let data = self.own(&format::OfProcess { process: (*process).into() });
+                line(Kind::AwaitDrained).data(&data).finish()
             }
             Effect::Terminate(process) => {
                 let data = self.own(&format::OfProcess { process: (*process).into() });

@@ -119,6 +119,8 @@ pub enum Kind {
     Prepared,
     /// In: lspool did not find the server. [`Unprepared`].
     Unprepared,
+    /// In: `peer` is about to run, and not in its working folder. [`Displaced`](crate::core::event::Displaced).
+    Displaced,
     /// In: a process runs. [`Spawned`].
     Spawned,
     /// In: a process could not start. [`SpawnFailed`].
@@ -141,7 +143,11 @@ pub enum Kind {
     FilesChanged,
     /// In: the editor's queue is over high water, or below again. [`EditorReads`].
     EditorReads,
-    /// In: `peer` reads nothing.
+    /// In: `peer` writes to stderr while it starts.
+    Muttered,
+    /// In: `peer` has read nearly all that it was told.
+    Drained,
+    /// In: `peer` takes nothing.
     Stalled,
     /// In: the editor's process exited.
     EditorGone,
@@ -182,6 +188,8 @@ pub enum Kind {
     Logs,
     /// Out: close the stdin of a process. [`OfProcess`].
     CloseInput,
+    /// Out: tell when a process has read nearly all that it was told. [`OfProcess`].
+    AwaitDrained,
     /// Out: end a process. [`OfProcess`].
     Terminate,
     /// Out: lspool ends. [`ExitCode`].

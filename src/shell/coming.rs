@@ -18,14 +18,13 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
-    process::Child,
     runtime::Handle,
     sync::oneshot::{self, error::TryRecvError},
 };
 
-/// A starting process. Dropping it cancels the start.
-pub(super) struct Coming<E> {
-    outcome: oneshot::Receiver<Result<(Child, Parent), E>>,
+/// A process that is about to be, as whoever starts it has it. Whoever drops this calls it off.
+pub(super) struct Coming<T, E> {
+    outcome: oneshot::Receiver<Result<(T, Parent), E>>,
     thread: Arc<OnceLock<Pid>>,
 }
 
@@ -34,9 +33,9 @@ pub(super) struct Parent {
     _stays: mpsc::Sender<Infallible>,
 }
 
-impl<E: Send + 'static> Coming<E> {
-    /// Starts a process. Dropping the handle of the child must kill it.
-    pub(super) fn new(start: impl FnOnce() -> Result<Child, E> + Send + 'static) -> Coming<E> {
+impl<T: Send + 'static, E: Send + 'static> Coming<T, E> {
+    /// Starts a process. It must be one that is killed when its handle is dropped.
+    pub(super) fn new(start: impl FnOnce() -> Result<T, E> + Send + 'static) -> Coming<T, E> {
         let (tell, outcome) = oneshot::channel();
         let (runtime, thread) = (Handle::current(), Arc::new(OnceLock::new()));
         let own = thread.clone();
@@ -57,16 +56,16 @@ impl<E: Send + 'static> Coming<E> {
     }
 }
 
-impl<E> Future for Coming<E> {
-    /// `None` if there is no thread.
-    type Output = Option<Result<(Child, Parent), E>>;
+impl<T, E> Future for Coming<T, E> {
+    /// Nothing if there is no thread for it.
+    type Output = Option<Result<(T, Parent), E>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.outcome).poll(context).map(Result::ok)
     }
 }
 
-impl<E> Drop for Coming<E> {
+impl<T, E> Drop for Coming<T, E> {
     fn drop(&mut self) {
         if let (Err(TryRecvError::Empty), Some(thread)) = (self.outcome.try_recv(), self.thread.get()) {
             for child in children(*thread) {

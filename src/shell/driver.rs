@@ -6,6 +6,8 @@
 //! - It carries out all effects, in order, before the next event.
 //! - It handles all waiting events before any task writes, so answers to a burst leave in one write.
 
+mod needs;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     io::{self, Write as _},
@@ -22,6 +24,7 @@ use tokio::{
     time::{sleep, sleep_until, timeout},
 };
 
+pub use self::needs::{Core, Search};
 use super::{
     clock::Clock,
     control::{Clients, Connection, Listener},
@@ -42,14 +45,10 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    core::{
-        Proxy,
-        event::{
-            BackendId, ClientId, Drops, Effect, Effects, Event, KeepMode, Launch, Measured, Peer, Prepared,
-            ProcessId,
-        },
+    core::event::{
+        BackendId, ClientId, Drops, Effect, Effects, Event, KeepMode, Launch, Measured, Peer, Prepared,
+        ProcessId,
     },
-    recording::{encode, format::About},
     rpc::{Frame, RawId},
 };
 
@@ -61,65 +60,6 @@ const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 /// While more bytes of events wait for the driver, reading pauses. The driver always drains them, so this only bounds
 /// a burst.
 const AHEAD: usize = 64 * 1024;
-
-/// What the driver needs from the core.
-pub trait Core {
-    /// Handles an event.
-    fn handle(&mut self, now: Instant, event: Event, out: &mut Effects);
-    /// Handles the deadline of [`Core::poll_timeout`].
-    fn handle_timeout(&mut self, now: Instant, out: &mut Effects);
-    /// When to call [`Core::handle_timeout`], and why.
-    fn poll_timeout(&self) -> Option<(Instant, &'static str)>;
-    /// Whether the core knows a backend, so that a client may ask for its logs.
-    fn knows(&self, _backend: BackendId) -> bool {
-        true
-    }
-    /// The backend of an effect, for readers of a recording.
-    fn about(&self, _effect: &Effect) -> Option<About> {
-        None
-    }
-}
-
-impl Core for Proxy {
-    fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
-        Proxy::handle(self, now, event, out);
-    }
-
-    fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
-        Proxy::handle_timeout(self, now, out);
-    }
-
-    fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
-        Proxy::poll_timeout(self)
-    }
-
-    fn knows(&self, backend: BackendId) -> bool {
-        Proxy::knows(self, backend)
-    }
-
-    fn about(&self, effect: &Effect) -> Option<About> {
-        encode::about(self, effect)
-    }
-}
-
-/// Finds the server.
-pub trait Search: Send + Sync {
-    /// The configuration files for these workspace folders, whether they exist or not.
-    fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf>;
-    /// Reads them, chooses a server, and finds it.
-    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String>;
-}
-
-/// A search without any server.
-impl Search for () {
-    fn files(&self, _folders: &[PathBuf]) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn prepare(&self, _folders: &[PathBuf]) -> Result<Prepared, String> {
-        Err("no server is configured".to_owned())
-    }
-}
 
 /// The shell at work.
 pub struct Driver<C, W> {
@@ -363,6 +303,7 @@ impl<C: Core, W: World> Driver<C, W> {
         }
         let event = match event {
             Event::Received(peer, frame) => return self.on_message(peer, frame),
+            Event::Muttered(process) if !self.core.is_starting(process) => return,
             other => other,
         };
         // Without the content: a configuration may contain secrets.
@@ -398,7 +339,10 @@ impl<C: Core, W: World> Driver<C, W> {
             Event::Spawned { process, .. }
             | Event::SpawnFailed(process, _)
             | Event::Exited { process, .. }
-            | Event::TranscriptWritten { process, .. } => name(process),
+            | Event::TranscriptWritten { process, .. }
+            | Event::Displaced(process, _)
+            | Event::Muttered(process)
+            | Event::Drained(process) => name(process),
             Event::TeamsLoaded(_) | Event::TeamWritten { .. } => {}
             Event::Measured(measured) => measured.resident.iter_mut().for_each(|(id, _)| name(id)),
             Event::Received(Peer::Client(_), _)
@@ -491,6 +435,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     process.outbox.close();
                 }
             }
+            Effect::AwaitDrained(id) => self.await_drained(id),
             Effect::Terminate(id) => {
                 if let Some(process) = self.processes.get(&id) {
                     process.end_gently(self.servers.exit_grace());
@@ -533,6 +478,16 @@ impl<C: Core, W: World> Driver<C, W> {
             Some(Pushed::Taken | Pushed::Discarded) => {}
             None => tracing::debug!(?peer, "dropped: peer is gone"),
         }
+    }
+
+    fn await_drained(&self, id: ProcessId) {
+        let Some(process) = self.processes.get(&id) else { return };
+        let (mut is_over, events) = (process.outbox.over_high_water(), self.events.clone());
+        spawn_local(async move {
+            // An error means that nothing more is written.
+            is_over.wait_for(|it| !it).await.ok();
+            events.tell(Event::Drained(id));
+        });
     }
 
     fn outbox(&self, peer: Peer) -> Option<&Outbox> {

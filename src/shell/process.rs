@@ -23,7 +23,7 @@ use tokio::{
     io::AsyncReadExt as _,
     sync::watch,
     task::{JoinHandle, spawn_local},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
@@ -34,7 +34,7 @@ use super::{
     reader::{self, Backpressure, End},
     stdio::{Input, Output},
 };
-use crate::core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
+use crate::core::event::{Displaced, Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
 
 /// A future of this thread.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -83,6 +83,8 @@ pub struct Spawned {
     pub stdout: Input,
     /// Its stderr.
     pub stderr: Input,
+    /// It is not in its working folder.
+    pub displaced: Option<Displaced>,
 }
 
 /// A request to end.
@@ -199,14 +201,18 @@ impl Surroundings {
     /// Reports a running process, and starts the tasks that read and write.
     fn watcher(self, id: ProcessId, spawned: Spawned, ending: watch::Receiver<Ending>) -> Watcher {
         let Surroundings { launch, outbox, end_times, events, paused, name, stderr: log } = self;
-        let Spawned { leader, stdin, mut stdout, stderr } = spawned;
+        let Spawned { leader, stdin, mut stdout, stderr, displaced } = spawned;
         let peer = Peer::Backend(id);
         let pid = leader.pid();
         tracing::info!(server = %name, ?id, pid, program = %launch.program.display(), "started");
+        if let Some(displaced) = displaced {
+            tracing::warn!(server = %name, ?displaced, "its working folder is not there");
+            events.tell(Event::Displaced(id, displaced));
+        }
         events.tell(Event::Spawned { process: id, pid });
         let scribe = Rc::new(RefCell::new(Scribe::new(log, id.generation)));
         scribe.borrow().note(format_args!("process {pid} started"));
-        let dead = watch::Sender::new(false);
+        let (dead, muttering) = (watch::Sender::new(false), events.clone());
 
         let clock =
             StallClock { after: launch.write_stall, stopped: paused.clone(), events: events.clone(), peer };
@@ -241,7 +247,8 @@ impl Surroundings {
                 streams.send_modify(|it| it.stdout = ended);
             }
         });
-        let mutterings = spawn_local(drain(stderr, scribe.clone()));
+        let mutterings =
+            spawn_local(drain(stderr, scribe.clone(), move || muttering.tell(Event::Muttered(id))));
 
         Watcher {
             id,
@@ -425,12 +432,20 @@ async fn discard(stream: &mut Input) {
     while !matches!(stream.read(&mut buffer).await, Ok(0) | Err(_)) {}
 }
 
-async fn drain(mut stream: Input, scribe: Rc<RefCell<Scribe>>) {
+/// How often it is told that a process writes to stderr.
+const MUTTERING: Duration = Duration::from_millis(500);
+
+async fn drain(mut stream: Input, scribe: Rc<RefCell<Scribe>>, note: impl Fn()) {
     let mut buffer = vec![0; 8 * 1024];
+    let mut noted: Option<Instant> = None;
     loop {
         match stream.read(&mut buffer).await {
             Ok(0) | Err(_) => return,
             Ok(n) => scribe.borrow_mut().push(&buffer[..n]),
+        }
+        if noted.is_none_or(|it| it.elapsed() >= MUTTERING) {
+            noted = Some(Instant::now());
+            note();
         }
     }
 }

@@ -28,12 +28,13 @@ use tokio::{
 use super::{
     coming::{Coming, Parent},
     control::{Listener, Place},
+    folder::Folders,
     guard::{Guard, MARK},
     private,
     process::{Commands, GroupLeader, Request, Spawned, Starting, Waiting, World},
     stdio::widen,
 };
-use crate::core::event::{Exit, Launch, SpawnFailure};
+use crate::core::event::{Displaced, Exit, Launch, SpawnFailure};
 
 /// The delay of the guard, so that it does not slow down the first server.
 const GUARD_DELAY: Duration = Duration::from_millis(2);
@@ -50,7 +51,8 @@ pub struct System {
 impl System {
     /// A system without processes.
     pub fn new(guard: Guard) -> System {
-        let starter = Starter { guard: Rc::new(RefCell::new(guard)), is_kept: Rc::default() };
+        let (guard, folders) = (Rc::new(RefCell::new(guard)), Arc::new(Folders::new()));
+        let starter = Starter { guard, is_kept: Rc::default(), folders };
         System { starter, private: None, control: None, socket: Rc::default() }
     }
 
@@ -71,13 +73,14 @@ struct Starter {
     guard: Rc<RefCell<Guard>>,
     /// Whether a task keeps the guard running.
     is_kept: Rc<Cell<bool>>,
+    folders: Arc<Folders>,
 }
 
 impl Starter {
     /// `leads`: makes the process the leader of its group. The leader of a session must not lead a group before.
     fn start(&self, launch: Arc<Launch>, leads: bool) -> Starting {
         let mark = self.guard.borrow().mark().value().to_owned();
-        let prepare = move |mut command: Command, launch: &Launch| {
+        let prepare = move |mut command: Command, launch: &Launch, folder: Option<&Path>| {
             command
                 .args(&launch.args)
                 .envs(launch.env.iter().map(|(name, value)| (name, value)))
@@ -89,35 +92,48 @@ impl Starter {
             if leads {
                 command.process_group(0);
             }
-            if let Some(cwd) = &launch.cwd {
-                command.current_dir(cwd);
+            if let Some(folder) = folder {
+                command.current_dir(folder);
             }
             command
         };
+        let folders = self.folders.clone();
         let coming = Coming::new(move || {
-            let spawned = match prepare(Command::new(&launch.program), &launch).spawn() {
+            // A command of a tool is for its folder only.
+            let (folder, displaced) = match leads {
+                true => folders.choose(&launch),
+                false => (launch.cwd.clone(), None),
+            };
+            let folder = folder.as_deref();
+            let spawned = match prepare(Command::new(&launch.program), &launch, folder).spawn() {
                 Err(error) if is_no_executable(&error) && is_script(&launch) => {
                     let mut shell = Command::new("/bin/sh");
                     shell.arg(&launch.program);
-                    prepare(shell, &launch).spawn()
+                    prepare(shell, &launch, folder).spawn()
                 }
                 spawned => spawned,
             };
-            spawned.map_err(|error| failure(&launch, &error))
+            spawned.map(|child| (child, displaced)).map_err(|error| failure(&launch, &error))
         });
         let starter = self.clone();
         Box::pin(async move {
             match coming.await {
-                Some(come) => come.map(|(child, parent)| starter.started(child, parent)),
-                None => Err(SpawnFailure {
-                    permanent: false,
-                    message: "cannot make a thread to start it".to_owned(),
-                }),
+                Some(come) => {
+                    come.map(|((child, displaced), parent)| starter.started(child, displaced, parent))
+                }
+                None => {
+                    Err(SpawnFailure { permanent: false, message: "no thread to start it in".to_owned() })
+                }
             }
         })
     }
 
-    fn started(&self, mut child: tokio::process::Child, parent: Parent) -> Spawned {
+    fn started(
+        &self,
+        mut child: tokio::process::Child,
+        displaced: Option<Displaced>,
+        parent: Parent,
+    ) -> Spawned {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         let (Some(pid), Some(stdin), Some(stdout), Some(stderr)) =
             (pid, child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -133,6 +149,7 @@ impl Starter {
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
+            displaced,
         }
     }
 

@@ -110,7 +110,7 @@ impl Log {
             Event::Exited { exit, stderr, .. } => self.add(format!("exited: {exit}, {stderr:?}")),
             Event::Stalled(peer) => self.add(format!("stalled {}", short(*peer))),
             Event::SpawnFailed(_, failure) => self.add(format!("{failure:?}")),
-            Event::EditorReads(_) => {}
+            Event::EditorReads(_) | Event::Muttered(_) | Event::Drained(_) => {}
             other => self.add(format!("{other:?}")),
         }
     }
@@ -271,6 +271,7 @@ where
                 stdin: Box::new(stdin),
                 stdout: Box::new(stdout),
                 stderr: Box::new(stderr),
+                displaced: None,
             })
         })
     }

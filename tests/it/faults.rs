@@ -13,6 +13,7 @@ mod reviving;
 mod session;
 mod starting;
 mod stopped;
+mod successor;
 
 use std::{process::Command, time::Duration};
 

@@ -68,7 +68,7 @@ fn ruff_and_basedpyright_are_one_server() {
 
 fn are_one_server(members: &[Member]) {
     let sandbox = Sandbox::new();
-    let mut session = Session::start(&sandbox, members, json!({}));
+    let mut session = Session::start(&sandbox, members, &json!({}));
     let encoding = session.capabilities["positionEncoding"].as_str().unwrap_or("utf-16");
     assert_eq!(encoding, "utf-16");
     session.open(PYTHON);
@@ -92,7 +92,7 @@ fn are_one_server(members: &[Member]) {
     for kind in ["source.organizeImports", "source.organizeImports.ruff"] {
         assert!(kinds.as_array().is_some_and(|it| it.contains(&json!(kind))), "{kinds}");
     }
-    let actions = session.actions(0, json!({"diagnostics": [], "only": ["source.organizeImports"]}));
+    let actions = session.actions(0, &json!({"diagnostics": [], "only": ["source.organizeImports"]}));
     let [organize] = actions.as_slice() else { panic!("{actions:#?}") };
     assert_eq!(organize["kind"], "source.organizeImports.ruff");
 
@@ -102,7 +102,7 @@ fn are_one_server(members: &[Member]) {
     let titles = ["pyright: ignore[reportUndefinedVariable]", "Ruff (F821): Disable for this line"];
     let since = Instant::now();
     loop {
-        let actions = session.actions(9, json!({"diagnostics": undefined}));
+        let actions = session.actions(9, &json!({"diagnostics": undefined}));
         let offered = titles.map(|title| actions.iter().filter(|it| is_titled(it, title)).count());
         if offered == [1, 1] {
             break;
@@ -128,7 +128,7 @@ fn death_of_one_member_while_typing_is_not_noticed() {
     for victim in [0, 1] {
         let members = [basedpyright(), ruff()];
         let sandbox = Sandbox::new();
-        let mut session = Session::start(&sandbox, &members, json!({}));
+        let mut session = Session::start(&sandbox, &members, &json!({}));
         session.open(PYTHON);
         session.wait_undefined(&members, Moment::default());
         let killed = session.process(&members[victim]);
@@ -168,7 +168,7 @@ fn ruff_and_pylsp_are_one_server() {
 fn are_one_linter(members: &[Member]) {
     let sandbox = Sandbox::new();
     let mut session =
-        Session::start(&sandbox, members, json!({"diagnostic": {"dynamicRegistration": false}}));
+        Session::start(&sandbox, members, &json!({"diagnostic": {"dynamicRegistration": false}}));
     let capabilities = &session.capabilities;
     assert!(capabilities["diagnosticProvider"].is_object(), "{capabilities}");
     assert_eq!(capabilities["textDocumentSync"]["save"]["includeText"], true, "{capabilities}");
@@ -224,7 +224,7 @@ struct Session {
 
 impl Session {
     /// `more`: what else the editor can do with a document.
-    fn start(sandbox: &Sandbox, members: &[Member], more: Value) -> Session {
+    fn start(sandbox: &Sandbox, members: &[Member], more: &Value) -> Session {
         let uri = uri(&sandbox.write("greeting.py", PYTHON));
         let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
         // Members are merged by their texts, which such a recording needs to replay.
@@ -250,7 +250,7 @@ impl Session {
 
     fn open(&mut self, text: &str) {
         self.version += 1;
-        self.text = text.to_owned();
+        text.clone_into(&mut self.text);
         let document =
             json!({"uri": self.uri, "languageId": "python", "version": self.version, "text": text});
         self.editor.notify("textDocument/didOpen", json!({"textDocument": document}));
@@ -262,7 +262,7 @@ impl Session {
         assert_eq!(text, expected);
         let end = position(&self.text, self.text.len());
         let range = json!({"start": {"line": 0, "character": 0}, "end": end});
-        self.change(range, &text);
+        self.change(&range, &text);
         self.text = text;
     }
 
@@ -270,12 +270,12 @@ impl Session {
     fn type_line(&mut self, text: &str) {
         for it in text.chars() {
             let end = position(&self.text, self.text.len());
-            self.change(json!({"start": end, "end": end}), &it.to_string());
+            self.change(&json!({"start": end, "end": end}), &it.to_string());
             self.text.push(it);
         }
     }
 
-    fn change(&mut self, range: Value, text: &str) {
+    fn change(&mut self, range: &Value, text: &str) {
         self.version += 1;
         self.editor.notify(
             "textDocument/didChange",
@@ -307,7 +307,7 @@ impl Session {
     }
 
     #[track_caller]
-    fn actions(&self, line: usize, context: Value) -> Vec<Value> {
+    fn actions(&self, line: usize, context: &Value) -> Vec<Value> {
         let start = json!({"line": line, "character": 0});
         let end = json!({"line": line + 1, "character": 0});
         let params = json!({
@@ -436,7 +436,7 @@ fn offset(text: &str, position: &Value) -> usize {
 }
 
 /// What an editor can do that is told all at the start.
-fn capabilities(more: Value) -> Value {
+fn capabilities(more: &Value) -> Value {
     let mut document = json!({
         "synchronization": {"didSave": true},
         "completion": {"completionItem": {"snippetSupport": false}},

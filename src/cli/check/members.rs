@@ -72,8 +72,8 @@ fn clash(method: &Method, members: &[Able], order: &BTreeMap<String, Vec<String>
         Plan::Own | Plan::Maker => format!("asks {best}"),
         Plan::First => format!("takes the answer of {}", able.join(", else of ")),
         Plan::All(_) => {
-            let rest: String = rest.iter().map(|it| format!(", {it}")).collect();
-            format!("joins the answers of {best}{rest} and {last}")
+            let all: Vec<&str> = [*best].into_iter().chain(rest.iter().copied()).collect();
+            format!("joins the answers of {} and {last}", all.join(", "))
         }
     };
     Some(format!("{feature}: lspool {how}{why}"))

@@ -12,7 +12,8 @@ use crate::{
         table::{Cell, table},
     },
     core::{
-        FIRST_WITH_MODES, FIRST_WITH_TRANSCRIPTS, SIGN_IN, Version, mux::merge::abilities::Limit, reads_member,
+        FIRST_WITH_MODES, FIRST_WITH_TRANSCRIPTS, SIGN_IN, Version, mux::merge::abilities::Limit,
+        reads_member,
     },
     rpc::Frame,
     shell::discover::{GroupPlan, Missing, Skipped, Target},

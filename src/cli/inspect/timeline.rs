@@ -318,6 +318,9 @@ impl Timeline {
             | format::Kind::ToolRan
             | format::Kind::Measured
             | format::Kind::EditorReads
+            | format::Kind::Muttered
+            | format::Kind::Displaced
+            | format::Kind::Drained
             | format::Kind::Timeout
             | format::Kind::Prepare
             | format::Kind::WatchEditor
@@ -333,6 +336,7 @@ impl Timeline {
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput
+            | format::Kind::AwaitDrained
             | format::Kind::Exit => return,
         };
         self.note(entry, outcome);

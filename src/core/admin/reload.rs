@@ -199,9 +199,7 @@ fn is_adoptable(mux: &Mux, current: ServerKind, prepared: &Prepared) -> Result<(
     let hint = "applies when the editor starts lspool again";
     let is_other = |it: ServerKind| it != current;
     match (&prepared.missing, prepared.server.kind) {
-        _ if !mux.has_members(prepared) => {
-            Err(format!("the servers of the group changed; this {hint}"))
-        }
+        _ if !mux.has_members(prepared) => Err(format!("the servers of the group changed; this {hint}")),
         _ if prepared.name != server.name => {
             Err(format!("the server changed from {} to {}; this {hint}", server.name, prepared.name))
         }

@@ -41,6 +41,7 @@ use crate::{
             history::History,
             modes::Wish,
             selection::{Choice, agent_set},
+            sign_in::is_signed_out,
             tools::tool_set::ToolSet,
             turns::destruction,
         },
@@ -403,7 +404,7 @@ impl Agents {
                 let words = words.clone();
                 let found = match (answer.result(), &internal.agent.model) {
                     (Some(models), Some(model)) => chosen(model, models),
-                    _ => Err(unknown_models(&error.unwrap_or_default())),
+                    _ => Err(unknown_models(answer)),
                 };
                 match found {
                     Ok(model) => {
@@ -562,11 +563,11 @@ impl Agents {
     }
 }
 
-/// Why a server does not list its models, with a hint.
-fn unknown_models(why: &str) -> String {
-    match why.contains("NotSignedIn") {
+/// Why a server does not say which models there are, and what can be done about it.
+fn unknown_models(answer: &Frame) -> String {
+    match is_signed_out(answer) {
         true => format!("not signed in to Copilot: {SIGN_IN}"),
-        false => format!("cannot list the models: {why}"),
+        false => format!("cannot list the models: {}", reason(answer)),
     }
 }
 

@@ -63,6 +63,7 @@ impl Copilot {
             | CopilotPurpose::Mode(_)
             | CopilotPurpose::Prove
             | CopilotPurpose::SignIn
+            | CopilotPurpose::Create(_)
             | CopilotPurpose::ToolCall { .. } => {}
         }
     }

@@ -67,6 +67,8 @@ pub(crate) struct Conversation {
     pub(crate) caller: Option<TurnId>,
     /// The tools that the model called in the running turn, by call id. Only for restricted partitions.
     pub(crate) called: BTreeMap<String, String>,
+    /// The MCP servers of calls in the running turn, by call id, as the server has asked about them.
+    pub(crate) mcp_servers: BTreeMap<String, String>,
 }
 
 /// Observers of changes of a conversation: see [`Conversations::take_touched`].
@@ -112,6 +114,7 @@ impl Conversation {
     /// Ends the running turn. Returns the next one, if one waits.
     fn advance(&mut self) -> Option<Frame> {
         self.called.clear();
+        self.mcp_servers.clear();
         self.active_turn = ActiveTurn::default();
         let next = self.waiting.pop_front();
         self.active = next.as_ref().and_then(SentId::of);
@@ -191,6 +194,7 @@ impl Conversations {
             parent,
             caller: None,
             called: BTreeMap::new(),
+            mcp_servers: BTreeMap::new(),
         };
         self.served.add(backend);
         self.bound.insert(id, fresh);

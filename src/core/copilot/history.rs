@@ -265,15 +265,17 @@ impl RecordedTurn {
         self.rounds[round].calls.iter_mut().find(|it| it.id == id)
     }
 
-    /// Gives calls of MCP servers the names that the model knows. Reports have the names of the servers.
-    pub(crate) fn name_mcp_calls(&mut self, name_for_model: impl Fn(&str) -> Option<String>) {
+    /// Gives calls of MCP servers the names that the model knows them by: reports have those that the servers use. The name
+    /// of some is known only later.
+    pub(crate) fn name_mcp_calls(&mut self, name_for_model: impl Fn(&RecordedCall) -> Option<String>) {
         for round in &mut self.rounds {
             let is_bare = |it: &RecordedCall| it.tool == ToolKind::Mcp && !it.is_named;
             // Nothing changes in the others.
             if round.calls.iter().any(is_bare) {
                 for call in round.calls.iter_mut().filter(|it| is_bare(it)) {
-                    call.is_named = true;
-                    call.name = name_for_model(&call.name).unwrap_or_else(|| std::mem::take(&mut call.name));
+                    if let Some(name) = name_for_model(call) {
+                        (call.is_named, call.name) = (true, name);
+                    }
                 }
             }
         }
@@ -616,7 +618,8 @@ mod tests {
         let mut reported = call(1, "a", "completed", Some("A"));
         reported["editAgentRounds"][0]["toolCalls"][0]["toolType"] = json!("mcp");
         let mut it = turn(&[reported, call(1, "b", "completed", Some("B"))]);
-        it.name_mcp_calls(|tool| Some(format!("mcp_mini_{tool}")));
+        it.name_mcp_calls(|_| None);
+        it.name_mcp_calls(|call| Some(format!("mcp_mini_{}", call.name)));
         it.name_mcp_calls(|_| panic!("it has been named"));
         let calls = &it.messages(None)[0]["tool_calls"];
         assert_eq!(calls[0]["function"]["name"], "mcp_mini_fetch_ticket");

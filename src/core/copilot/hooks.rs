@@ -13,8 +13,10 @@ use tracing::debug;
 
 use super::{
     Copilot,
+    conversation::Conversation,
     routes::{Route, is_about_process, is_own, route},
-    session::{CHECK_STATUS, for_set, pushed_mcp_servers},
+    session::{CHECK_STATUS, CopilotReplay, for_set, pushed_mcp_servers},
+    sign_in::is_error,
     spares::{SpareKind, initialize_for},
     tools::{calls::CONFIRMATION, tool_set::ToolSet},
     turns::Placed,
@@ -30,6 +32,7 @@ use crate::{
                 backend::Backend,
                 lifecycle::Demand,
                 processes::{Aftermath, Gone, Outlook, StillWanted, Successor},
+                refusal::is_refusable,
             },
             requests::{Owner, Pending, To},
             routes::Keep,
@@ -77,7 +80,7 @@ pub(crate) struct ToolCall {
 // Messages of clients.
 impl Copilot {
     /// Whether a message of the editor's is for the Copilot server alone. All are, if there is no other server.
-    pub(crate) fn is_meant(&self, mux: &Mux, frame: &Frame) -> bool {
+    pub(crate) fn is_meant(mux: &Mux, frame: &Frame) -> bool {
         if !mux.is_group() {
             return true;
         }
@@ -181,6 +184,11 @@ impl Copilot {
             (Some("signOut"), Some(_)) => self.session.sign_out(),
             (Some("mcp/updateToolsStatus"), params) => self.note_mcp_statuses(params.unwrap_or(b"{}")),
             _ => {}
+        }
+        if let (Some(method @ ("github/didChangeAuth" | "signOut")), params) =
+            (frame.method(), frame.params())
+        {
+            self.note_sign_out(method, params.unwrap_or(b"{}"));
         }
         let kept = self.session.keeping(frame);
         let frame = kept.as_ref().unwrap_or(frame);
@@ -288,6 +296,7 @@ impl Copilot {
         let method = frame.method().unwrap_or_default();
         let params = frame.params().unwrap_or(b"{}");
         let mut told = None;
+        self.note_status(process, method, params);
         match method {
             "didChangeStatus" if is_error(params) => self.on_error_status(mux, process.backend),
             "copilot/mcpTools" => {
@@ -318,7 +327,7 @@ impl Copilot {
     pub(crate) fn on_answer(&mut self, mux: &mut Mux, process: ProcessId, pending: &Pending, answer: &Frame) {
         match Self::subject(pending) {
             Some(conversation) => self.end_before(mux, process, pending, conversation, answer),
-            None => mux.close_token(process, pending),
+            None => mux.close_token(process, pending, answer),
         }
         let told = match &pending.purpose {
             Purpose::Plain => self.deleted(pending, answer).or_else(|| self.without_modes(pending, answer)),
@@ -348,7 +357,7 @@ impl Copilot {
         answer: &Frame,
     ) {
         match purpose {
-            CopilotPurpose::ToolCall { .. } => {}
+            CopilotPurpose::ToolCall { .. } | CopilotPurpose::Create(_) => {}
             CopilotPurpose::Turn { conversation, kind, .. } => {
                 self.on_turn_answered(mux, process, sent, &conversation, kind, answer);
             }
@@ -389,7 +398,7 @@ impl Copilot {
             CopilotPurpose::Project | CopilotPurpose::Narrow => mux.terminate(process, None),
             CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, *ask, None),
             CopilotPurpose::Prove => self.on_proof_answered(mux, process, None),
-            CopilotPurpose::SignIn | CopilotPurpose::ToolCall { .. } => {}
+            CopilotPurpose::SignIn | CopilotPurpose::Create(_) | CopilotPurpose::ToolCall { .. } => {}
         }
     }
 
@@ -417,14 +426,19 @@ impl Copilot {
         let Some(set) = self.partitions.set(id).cloned() else { return };
         mux.replay_initialized(process);
         let Some(folders) = mux.backend(id).map(|it| it.folders().to_vec()) else { return };
-        let replay = mux.session_mut(self.server).replay(&folders);
-        for frame in self.session.replay(mux.session(self.server), replay, &set) {
-            if let Some(servers) = pushed_mcp_servers(&frame) {
+        let replay = mux.session(self.server).replay(&folders);
+        let CopilotReplay { before, documents, after } =
+            self.session.replay(mux.session(self.server), replay, &set);
+        for frame in before.iter().chain(&after) {
+            if let Some(servers) = pushed_mcp_servers(frame) {
                 self.await_mcp(mux, id, servers);
             }
+        }
+        for frame in before {
             mux.replay(process, frame);
         }
-        // A process that pulls its settings learns its MCP servers only then, and its first turn may already wait.
+        mux.begin_feed(process, documents, after);
+        // A process that pulls its settings hears of its MCP servers only then, and its first turn may be here already.
         let mut servers = self.session.mcp_servers(mux.session(self.server));
         servers.retain(|it| set.wants_mcp_server(it));
         if !servers.is_empty() {
@@ -460,16 +474,39 @@ impl Copilot {
         (suspended, waiting)
     }
 
-    /// Handles the decision about the next process. Histories stay for it. Returns what is still wanted.
+    /// It is decided whether another process follows. What was said stays, for that one. Gives what is still wanted.
     pub(crate) fn on_successor_decided(&mut self, mux: &Mux, id: BackendId, next: Successor) -> StillWanted {
+        let mut refused = self.refused_turns(mux, id);
+        let is_refused = |it: &Conversation| it.active().is_some_and(|it| refused.contains(&it));
         let subjects = self.kept_by(mux, id);
         let is_to_come = |active: Option<SentId>| {
             active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Queue(id))
         };
-        let waited =
-            self.conversations.detach(id, |it| next == Successor::Follows && is_to_come(it.active()));
-        let cut_off = waited.iter().filter_map(SentId::of).collect();
-        StillWanted { subjects, cut_off }
+        let stays =
+            |it: &Conversation| next == Successor::Follows && is_to_come(it.active()) && !is_refused(it);
+        let waited = self.conversations.detach(id, stays);
+        let is_later = mux.restarts_later(id).is_some();
+        let waited = waited.iter().filter_map(SentId::of);
+        let (behind, cut_off): (Vec<SentId>, Vec<SentId>) =
+            waited.partition(|it| is_later && Self::is_refusable_turn(mux, id, *it));
+        refused.extend(behind);
+        StillWanted { subjects, cut_off, refused }
+    }
+
+    /// The next process starts only after a while: the turns that no process has begun are not held for so long.
+    fn refused_turns(&self, mux: &Mux, id: BackendId) -> Vec<SentId> {
+        if mux.restarts_later(id).is_none() {
+            return Vec::new();
+        }
+        let of_backend = self.conversations.iter().filter(|(_, it)| it.backend == id);
+        let silent = of_backend.filter(|(_, it)| it.active_turn.turn.is_none());
+        let asked = silent.filter_map(|(_, it)| it.active());
+        asked.filter(|it| Self::is_refusable_turn(mux, id, *it)).collect()
+    }
+
+    fn is_refusable_turn(mux: &Mux, id: BackendId, sent: SentId) -> bool {
+        let is_it = |it: &Pending| it.to == To::Queue(id) && is_refusable(&it.owner, &it.purpose);
+        mux.requests().get(sent).is_some_and(is_it)
     }
 
     /// Handles the end of a process after all other owners.
@@ -549,9 +586,4 @@ impl Copilot {
             self.go_on_without_mcp(mux, id);
         }
     }
-}
-
-/// Whether a status is an error, such as a missing sign-in.
-fn is_error(params: &[u8]) -> bool {
-    member(params, "kind").is_some_and(|range| &params[range] == b"\"Error\"")
 }

@@ -199,9 +199,9 @@ impl Modes {
         self.mcp.iter().filter(move |(_, tools)| tools.contains_key(tool)).map(|(server, _)| server)
     }
 
-    /// The model's name for the tool of an MCP server, if only one server has a tool of this name.
-    pub(super) fn mcp_name(&self, tool: &str) -> Option<String> {
-        let mut servers = self.mcp_servers_with(tool);
+    /// The name that the model has for the tool of an MCP server, if only one server has a tool of this name in this set.
+    pub(super) fn mcp_name(&self, set: &ToolSet, tool: &str) -> Option<String> {
+        let mut servers = self.mcp_servers_with(tool).filter(|it| set.contains_mcp(it, tool));
         let server = servers.next()?;
         servers.next().is_none().then(|| mcp_model_name(server, tool))
     }

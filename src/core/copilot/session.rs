@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::{
     core::{
         copilot::tools::{mcp::SwitchedOff, tool_set::ToolSet},
-        mux::session::{Replay, Session},
+        mux::session::{Replay, Session, documents::DocumentKey},
     },
     rpc::{Frame, Patch, RawId, elements, member, members, path, text},
 };
@@ -25,8 +25,18 @@ pub(crate) struct CopilotSession {
     /// The folder in which processes record their requests to the model, if wanted.
     pub(crate) kept_transcripts: Option<PathBuf>,
     auth: Option<Bytes>,
-    /// Tools to remove from each process.
+    /// The primary says that nobody is signed in, or somebody has signed out. Before lspool acts on it, it asks.
+    pub(super) may_be_signed_out: bool,
+    /// Taken away from each process as soon as it has them.
     pub(crate) switched_off: SwitchedOff,
+}
+
+/// What a fresh process is told before its tools, in this order.
+#[derive(Debug)]
+pub(crate) struct CopilotReplay {
+    pub(crate) before: Vec<Frame>,
+    pub(crate) documents: Vec<DocumentKey>,
+    pub(crate) after: Vec<Frame>,
 }
 
 impl CopilotSession {
@@ -44,9 +54,8 @@ impl CopilotSession {
         self.auth.is_some()
     }
 
-    /// The messages between `initialized` and the tools, in order. `set` decides which MCP servers stay in the
-    /// settings.
-    pub(crate) fn replay(&self, session: &Session, replay: Replay, set: &ToolSet) -> Vec<Frame> {
+    /// Everything between `initialized` and the tools, in order. `set` decides which MCP servers the settings keep.
+    pub(crate) fn replay(&self, session: &Session, replay: Replay, set: &ToolSet) -> CopilotReplay {
         let Replay { latest, settings: _, folders, documents, of_documents, calls } = replay;
         // This server keeps a section that is missing in a push.
         let settings = session.merged_settings();
@@ -58,9 +67,9 @@ impl CopilotSession {
             out.push(Frame::notification("github/didChangeAuth", Some(params)));
             out.push(Frame::request(RawId::from(0), CHECK_STATUS.0, Some(CHECK_STATUS.1)));
         }
-        out.extend(folders.into_iter().chain(documents));
-        out.extend(of_documents.into_iter().chain(calls).map(|it| for_set(&it, set)));
-        out
+        out.extend(folders);
+        let after = of_documents.into_iter().chain(calls).map(|it| for_set(&it, set)).collect();
+        CopilotReplay { before: out, documents, after }
     }
 
     /// The MCP servers in the settings.

@@ -232,7 +232,7 @@ fn is_quiet(mux: &Mux, process: ProcessId) -> bool {
     let open = mux.requests().iter().any(|(_, it)| {
         it.to == To::Process(process) || matches!(&it.owner, Owner::Backend(by, _) if *by == process)
     });
-    !open && mux.backend(process.backend).is_some_and(|it| it.queued().is_empty())
+    !open && mux.backend(process.backend).is_some_and(|it| it.queued().is_empty() && it.feed.is_over())
 }
 
 #[cfg(test)]

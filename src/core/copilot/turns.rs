@@ -20,6 +20,7 @@ use crate::{
             restore::question,
             resume::TurnSegment,
             selection::Choice,
+            tools::tool_set::mcp_model_name,
         },
         event::{BackendId, ProcessId},
         identity::Identity,
@@ -58,6 +59,7 @@ impl Copilot {
     pub(super) fn on_create(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) -> Option<Placed> {
         let params = frame.params().unwrap_or(b"{}");
         match self.choose(mux, params) {
+            Ok(choice) if self.asks_for_sign_in(mux, &owner, &choice, frame) => None,
             Ok(choice) => self.place_create(mux, owner, choice, frame),
             Err(message) => {
                 mux.fail(&owner, &Failure::new(Cause::InvalidParams, message));
@@ -408,7 +410,7 @@ impl Copilot {
         frame: &'a Frame,
     ) -> Option<Progress<'a>> {
         let params = frame.params().unwrap_or(b"{}");
-        mux.requests_mut().streamed(params);
+        mux.note_streamed(process, params);
         if self.shapes.read(params).is_some_and(|it| self.note_told(mux, process, &it)) {
             return Some(Progress { params: Cow::Borrowed(params), kind: None, ends: None });
         }
@@ -573,11 +575,14 @@ impl Copilot {
         let mut is_in_mode = false;
         if let Some(conversation) = self.conversations.get_mut(id) {
             let restricted = !conversation.set.is_all();
-            let modes = &self.modes;
+            let (modes, set, confirmed) = (&self.modes, &conversation.set, &conversation.mcp_servers);
             let may_call = conversation.history.turn(turn).is_none_or(|it| {
                 let told_of_calls = it.report(&progress.report);
                 if told_of_calls {
-                    it.name_mcp_calls(|tool| modes.mcp_name(tool));
+                    it.name_mcp_calls(|call| match confirmed.get(&call.id) {
+                        Some(server) => Some(mcp_model_name(server, &call.name)),
+                        None => modes.mcp_name(set, &call.name),
+                    });
                 }
                 told_of_calls
             });

@@ -32,6 +32,8 @@ impl Mux {
 
     /// Answers the client of a request.
     pub(crate) fn answer_client(&mut self, pending: &Pending, answer: &Frame) {
+        let bridged = if pending.owner.is_client() { self.of_successor(pending, answer) } else { None };
+        let answer = bridged.as_ref().unwrap_or(answer);
         if let Owner::Client(client, wire) = &pending.owner {
             let told = match pending.purpose {
                 Purpose::Initialize => self.with_commands(answer).with_id(wire.clone().into()),
@@ -45,15 +47,18 @@ impl Mux {
 
     /// Forwards a server's answer to the client.
     pub(crate) fn pass_answer(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
-        self.close_token(process, pending);
+        self.close_token(process, pending, answer);
         self.answer_client(pending, answer);
         self.note_answered(process, pending, answer);
     }
 
     /// Notes the answer of a process that is not the first of its backend.
     pub(crate) fn note_answered(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
-        if process.generation.0 > 1 && pending.owner.is_client() {
-            self.note_answered_by_successor(process, &pending.frame, answer);
+        if process.generation.0 > 1
+            && pending.owner.is_client()
+            && let Some(result) = answer.result()
+        {
+            self.note_answered_by_successor(process, &pending.frame, result);
         }
     }
 
@@ -70,12 +75,15 @@ impl Mux {
         answer.with_result(&Patch::of(result).set_path(&COMMANDS, format!("[{all}]").as_bytes()).finish())
     }
 
-    /// Ends the progress token of an answered request: the answer tells the editor. After the answer to `initialize`
-    /// a server may continue its progress.
-    pub(crate) fn close_token(&mut self, process: ProcessId, pending: &Pending) {
-        if !matches!(pending.purpose, Purpose::Initialize) {
-            let params = pending.frame.params().unwrap_or(b"{}");
-            self.tokens.closed(process.backend, params, None, None);
+    /// A request is answered. Of what it has begun under its token a server may go on to tell, unless it has failed.
+    pub(crate) fn close_token(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
+        if matches!(pending.purpose, Purpose::Initialize) {
+            return;
+        }
+        let params = pending.frame.params().unwrap_or(b"{}");
+        match answer.error_value() {
+            Some(_) => drop(self.tokens.closed(process.backend, params, None, None)),
+            None => self.tokens.answered_before_end(process.backend, params),
         }
     }
 

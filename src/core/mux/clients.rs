@@ -216,8 +216,7 @@ impl Mux {
     pub(crate) fn add_server(&mut self, prepared: Prepared) -> ServerId {
         let Prepared { config, name, server, launch, missing, warnings: _, transcripts: _, group } = prepared;
         let others = group.map(|it| self.begin_group(it)).unwrap_or_default();
-        let definition =
-            Definition { name, settings: server, launch, config: Arc::clone(&config), missing };
+        let definition = Definition { name, settings: server, launch, config: Arc::clone(&config), missing };
         let first = self.add_primary(definition);
         for Member { name, server, launch, missing } in others {
             let (launch, config) = (Arc::new(launch), Arc::clone(&config));
@@ -256,6 +255,14 @@ impl Mux {
     pub(crate) fn is_opening(&self, frame: &Frame) -> bool {
         let is_first = self.servers.first().is_some_and(|it| it.session.initialize.is_empty());
         is_first && frame.method() == Some("initialize")
+    }
+
+    /// Whether the editor may ask again to initialize: it was refused, because the server starts only after a while.
+    pub(crate) fn is_refused_handshake(&self) -> bool {
+        let is_open = self.servers.first().is_none_or(|it| it.session.is_open);
+        let asks =
+            |it: &Pending| matches!((&it.owner, &it.purpose), (Owner::Client(..), Purpose::Initialize));
+        !is_open && self.requests.filter(asks).is_empty()
     }
 
     /// The server must watch lspool, not the editor, and is not told what is meant for lspool.

@@ -1,6 +1,6 @@
 //! Failures inside lspool: one mapping from cause to error code, message and data.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     core::ids::RequestId,
@@ -98,6 +98,18 @@ impl Failure {
 
     /// The error answer.
     pub(crate) fn answer(&self, id: RequestId) -> Frame {
+        let (code, data) = self.code_and_data();
+        Frame::error(id.into(), code, &self.message, Some(data.to_string().as_bytes()))
+    }
+
+    /// The error answer to `initialize`, in which the protocol has a place for `retry`.
+    pub(crate) fn handshake_answer(&self, id: RequestId) -> Frame {
+        let (code, mut data) = self.code_and_data();
+        data["retry"] = self.retry.into();
+        Frame::error(id.into(), code, &self.message, Some(data.to_string().as_bytes()))
+    }
+
+    fn code_and_data(&self) -> (ErrorCode, Value) {
         let (code, name) = match self.cause {
             Cause::Crashed => (ErrorCode::RequestFailed, "crashed"),
             Cause::Transport => (ErrorCode::RequestFailed, "transport"),
@@ -117,7 +129,6 @@ impl Failure {
             Cause::NoPlan => (ErrorCode::RequestFailed, "no plan"),
             Cause::Unrestricted => (ErrorCode::RequestFailed, "not restricted"),
         };
-        let data = json!({"lspool": {"partition": self.partition, "cause": name, "retry": self.retry}});
-        Frame::error(id.into(), code, &self.message, Some(data.to_string().as_bytes()))
+        (code, json!({"lspool": {"partition": self.partition, "cause": name, "retry": self.retry}}))
     }
 }

@@ -10,13 +10,17 @@ use crate::{
         mux::{
             from_client::field,
             requests::{Owner, To},
+            tokens::Lifetime,
         },
         purpose::Purpose,
     },
     rpc::{Frame, Kind, elements, member, values},
 };
 
-/// How many messages to the user to keep, so that backends do not repeat one another.
+/// With it a server asks the editor to show progress under a token.
+const CREATE: &str = "window/workDoneProgress/create";
+
+/// Messages to the user that are remembered, so that backends do not repeat one another.
 const REMEMBERED: usize = 16;
 
 impl Mux {
@@ -67,7 +71,11 @@ impl Mux {
             }
             method => {
                 let key = self.token_key(process, method);
-                let renamed = key.and_then(|key| self.tokens.choose(process.backend, params, key));
+                let lifetime = match method {
+                    CREATE => Lifetime::UntilEnd,
+                    _ => Lifetime::UntilAnswered,
+                };
+                let renamed = key.and_then(|key| self.tokens.choose(process.backend, params, key, lifetime));
                 let renamed = renamed.map(|params| frame.with_params(&params));
                 self.ask_editor_for(process, renamed.as_ref().unwrap_or(frame), Purpose::Plain);
             }
@@ -82,7 +90,7 @@ impl Mux {
     /// Handles the editor's answer to a request with a token, which ends the progress of the request. A created token
     /// lives until its `end`, even if the editor refused it, because some servers do not wait for the answer.
     pub(super) fn release_token(&mut self, process: ProcessId, asked: &Frame) {
-        let method = asked.method().filter(|it| *it != "window/workDoneProgress/create");
+        let method = asked.method().filter(|it| *it != CREATE);
         let key = method.and_then(|it| self.token_key(process, it));
         if let Some(token) = key.and_then(|key| field(asked, key)) {
             self.tokens.answered(process.backend, &token);
@@ -129,14 +137,25 @@ impl Mux {
     /// Forwards `$/progress` of a server.
     pub(crate) fn on_server_progress(&mut self, process: ProcessId, frame: &Frame) {
         let params = frame.params().unwrap_or(b"{}");
-        self.requests.streamed(params);
+        self.note_streamed(process, params);
         let [value] = values(params, ["value"]);
         let kind = value.and_then(|it| Some(&it[member(it, "kind")?]));
         let renamed = self.tokens.passed(process.backend, kind, params);
         self.tell_editor(renamed.map_or_else(|| frame.clone(), |it| frame.with_params(&it)));
     }
 
-    /// Whether no other process has just shown the same message to the user.
+    /// Notes progress of a server that may be a part of an answer.
+    pub(crate) fn note_streamed(&mut self, process: ProcessId, params: &[u8]) {
+        let Some(pending) = self.requests.streamed(params).and_then(|it| self.requests.get(it)) else {
+            return;
+        };
+        let is_part = process.generation.0 > 1 && pending.to == To::Process(process);
+        let Some(value) = member(params, "value").filter(|_| is_part) else { return };
+        let asked = pending.frame.clone();
+        self.note_answered_by_successor(process, &asked, &params[value]);
+    }
+
+    /// Whether no other process has just said the same to the user.
     pub(crate) fn is_new_message(&mut self, process: ProcessId, frame: &Frame) -> bool {
         let message: Bytes = frame.body().slice_ref(frame.params().unwrap_or_default());
         let repeated = self.shown.iter().any(|(by, it)| *by != process.backend && *it == message);

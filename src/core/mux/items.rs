@@ -103,6 +103,11 @@ impl Rule {
         if may_be { RULES.iter().find(|it| it.asked_by.contains(&method)) } else { None }
     }
 
+    /// Whether a request is answered with items.
+    pub(super) fn makes_items(method: &str) -> bool {
+        Rule::of_answer(method).is_some()
+    }
+
     fn of_answer(method: &str) -> Option<(&'static Rule, &'static str)> {
         RULES.iter().find_map(|it| {
             let (_, place) = it.made_by.iter().find(|(name, _)| *name == method)?;
@@ -161,8 +166,6 @@ fn hash(value: &Value, hasher: &mut DefaultHasher) {
 pub(crate) struct Items {
     newer: BTreeSet<u64>,
     older: BTreeSet<u64>,
-    /// The kinds with items that lspool has not seen.
-    unseen: BTreeSet<u8>,
 }
 
 impl Items {
@@ -170,14 +173,9 @@ impl Items {
         *self = Items::default();
     }
 
-    /// Notes the items in an answer.
-    pub(crate) fn note(&mut self, asked: &Frame, answer: &Frame) {
+    /// The process has answered a request with this result, or with this part of it.
+    pub(crate) fn note(&mut self, asked: &Frame, result: &[u8]) {
         let Some((rule, place)) = asked.method().and_then(Rule::of_answer) else { return };
-        let Some(result) = answer.result() else { return };
-        let streams = asked.params().and_then(|it| Some(&it[member(it, "partialResultToken")?]));
-        if streams.is_some_and(|it| it != b"null") {
-            self.unseen.insert(rule.number());
-        }
         let [list, defaults] = values(result, ["items", "itemDefaults"]);
         let defaults = defaults.and_then(|it| Some(&it[member(it, "data")?]));
         let list = list.unwrap_or(result);
@@ -201,7 +199,7 @@ impl Items {
             Foreign::Outdated => member(params, "item").map_or(params, |it| &params[it]),
         };
         let hash = rule.hash(item, None);
-        self.unseen.contains(&rule.number()) || self.newer.contains(&hash) || self.older.contains(&hash)
+        self.newer.contains(&hash) || self.older.contains(&hash)
     }
 }
 
@@ -217,8 +215,7 @@ mod tests {
     }
 
     fn made(items: &mut Items, method: &str, params: &Value, result: &Value) {
-        let answer = Frame::response(RawId::from(1), result.to_string().as_bytes());
-        items.note(&request(method, params), &answer);
+        items.note(&request(method, params), result.to_string().as_bytes());
     }
 
     fn have(items: &Items, method: &str, params: &str) -> bool {
@@ -259,14 +256,6 @@ mod tests {
             assert_eq!(have(&items, "callHierarchy/outgoingCalls", &params), known);
             assert!(!have(&items, "typeHierarchy/subtypes", &params));
         }
-    }
-
-    #[test]
-    fn items_that_were_streamed_are_not_judged() {
-        let mut items = Items::default();
-        made(&mut items, "textDocument/codeLens", &json!({"partialResultToken": 1}), &json!([]));
-        assert!(have(&items, "codeLens/resolve", r#"{"range":{}}"#));
-        assert!(!have(&items, "documentLink/resolve", r#"{"range":{}}"#));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 pub(crate) mod backend;
 pub(crate) mod capacity;
+pub(crate) mod feed;
 pub(crate) mod health;
 pub(crate) mod lifecycle;
 pub(crate) mod processes;
 pub(crate) mod reconcile;
+pub(crate) mod refusal;
 mod retry;
 pub(crate) mod usage;

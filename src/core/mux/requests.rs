@@ -13,6 +13,7 @@ use crate::{
         event::{BackendId, ClientId, Peer, ProcessId},
         ids::{RequestId, Token},
         mux::{
+            items::Rule,
             merge::questions::PartId,
             pool::usage::Usage,
             routes::{Dialect, LSP},
@@ -108,7 +109,7 @@ pub(crate) struct Requests {
     by_client: HashMap<(ClientId, RequestId), SentId, RandomState>,
     n_of_clients: usize,
     by_process: BTreeMap<(ProcessId, RequestId), SentId>,
-    /// The read requests, by their tokens.
+    /// Requests that only read, or make items, by the tokens in them.
     by_token: BTreeMap<Token, SentId>,
     /// The number of clients' requests, by backend.
     owed: Usage,
@@ -131,7 +132,7 @@ impl Requests {
                 earlier = self.by_client.insert((*client, wire.clone()), id);
                 self.n_of_clients += 1;
                 to.backend().into_iter().for_each(|it| self.owed.add(it));
-                let tokens = self.tokens_of_read(frame);
+                let tokens = self.tokens_of(frame);
                 self.by_token.extend(tokens.into_iter().map(|token| (token, id)));
             }
             Owner::Backend(process, wire) => drop(self.by_process.insert((*process, wire.clone()), id)),
@@ -181,15 +182,15 @@ impl Requests {
         }
     }
 
-    /// Notes progress under a token, which may be that of a request.
-    pub(crate) fn streamed(&mut self, params: &[u8]) {
+    /// Progress under a token is passed on. Gives the request that it belongs to, if that is one.
+    pub(crate) fn streamed(&mut self, params: &[u8]) -> Option<SentId> {
         if self.by_token.is_empty() {
-            return;
+            return None;
         }
-        let token = member(params, "token").and_then(|range| Token::from_raw(&params[range]));
-        if let Some(id) = token.and_then(|it| self.by_token.get(&it).copied()) {
-            self.mark(id, |it| it.streamed = true);
-        }
+        let token = member(params, "token").and_then(|range| Token::from_raw(&params[range]))?;
+        let id = *self.by_token.get(&token)?;
+        self.mark(id, |it| it.streamed = true);
+        Some(id)
     }
 
     /// Takes the request of this answer, if that peer owes one.
@@ -227,8 +228,8 @@ impl Requests {
                 self.forget_id(&(*client, wire.clone()), id, pending.earlier);
                 pending.to.backend().into_iter().for_each(|it| self.owed.remove(it));
                 if !self.by_token.is_empty() {
-                    for token in self.tokens_of_read(&pending.frame) {
-                        // A client may use one token for two requests.
+                    for token in self.tokens_of(&pending.frame) {
+                        // A client may give one token to two requests.
                         if self.by_token.get(&token) == Some(&id) {
                             self.by_token.remove(&token);
                         }
@@ -390,10 +391,11 @@ impl Requests {
         self.dialect = Some(dialect);
     }
 
-    /// The tokens of a client in a read request.
-    fn tokens_of_read(&self, frame: &Frame) -> Vec<Token> {
+    /// The tokens that a client names in a request that only reads, or makes items.
+    fn tokens_of(&self, frame: &Frame) -> Vec<Token> {
         let dialect = self.dialect.unwrap_or(&LSP);
-        let params = frame.params().filter(|_| frame.method().is_some_and(|it| dialect.is_read(it)));
+        let is_one = |it| dialect.is_read(it) || Rule::makes_items(it);
+        let params = frame.params().filter(|_| frame.method().is_some_and(is_one));
         let token = |params: &[u8], key| Token::from_raw(&params[member(params, key)?]);
         params.into_iter().flat_map(|it| TOKENS.into_iter().filter_map(move |key| token(it, key))).collect()
     }

@@ -36,17 +36,12 @@ impl Results {
         self.0.clear();
     }
 
-    /// Notes an answer of the process.
-    pub(crate) fn note(&mut self, asked: &Frame, answer: &Frame) {
-        let (Some(result), Some(key)) = (answer.result(), Results::key(asked)) else { return };
+    /// The process has answered a request with this result, or with this part of it.
+    pub(crate) fn note(&mut self, asked: &Frame, result: &[u8]) {
+        let Some(key) = Results::key(asked) else { return };
         if key.0 != Kind::WorkspaceDiagnostic {
             self.0.insert(key);
             return;
-        }
-        // A partial answer names documents that are not seen here.
-        let streams = asked.params().and_then(|it| Some(&it[member(it, "partialResultToken")?]));
-        if streams.is_some_and(|it| it != b"null") {
-            self.0.insert(key);
         }
         let list = member(result, "items").map_or(&b"[]"[..], |it| &result[it]);
         let uris = elements(list).filter_map(|it| text(&list[it], &["uri"]));

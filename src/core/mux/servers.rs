@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use crate::{
     config::{Config, ServerConfig, runs_elsewhere},
     core::{
-        event::{BackendId, Launch, ServerId},
+        event::{BackendId, Launch, ProcessId, ServerId},
         mux::{
             pool::backend::Backend,
             routes::{Dialect, Keep, LSP},
@@ -37,7 +37,9 @@ pub(crate) struct Server {
     pub(crate) dialect: &'static Dialect,
     /// The default of `hang_timeout` for this kind of server.
     pub(crate) usual_hang_timeout: Option<Duration>,
-    /// Whether the user knows that `memory_limit` is too low.
+    /// The last of its processes that is not in its working folder, of which the user has been told.
+    pub(super) displaced: Option<ProcessId>,
+    /// The user has been told that `memory_limit` is less than a process needs.
     pub(crate) limit_told: bool,
     /// lspool's commands in the answer to `initialize`.
     pub(crate) commands: Vec<String>,
@@ -100,6 +102,7 @@ impl Servers {
             primary,
             dialect: &LSP,
             usual_hang_timeout: None,
+            displaced: None,
             limit_told: false,
             commands: Vec::new(),
             session: Session::default(),

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use self::{
     calls::Calls,
-    documents::{Documents, uri},
+    documents::{DocumentKey, Documents, uri},
     folders::Folders,
 };
 use crate::{
@@ -67,18 +67,10 @@ pub(crate) struct Replay {
     pub(crate) latest: Vec<Frame>,
     pub(crate) settings: Option<Frame>,
     pub(crate) folders: Option<Frame>,
-    pub(crate) documents: Vec<Frame>,
-    /// The messages about open documents.
+    pub(crate) documents: Vec<DocumentKey>,
+    /// What concerns open documents.
     pub(crate) of_documents: Vec<Frame>,
     pub(crate) calls: Vec<Frame>,
-}
-
-impl Replay {
-    pub(super) fn into_frames(self) -> Vec<Frame> {
-        let Replay { latest, settings, folders, documents, of_documents, calls } = self;
-        let first = latest.into_iter().chain(settings).chain(folders);
-        first.chain(documents).chain(of_documents).chain(calls).collect()
-    }
 }
 
 impl Session {
@@ -178,8 +170,8 @@ impl Session {
         self.of_documents.retain(|_, it| uri(&it.params, "textDocument") != closed);
     }
 
-    /// All messages after `initialized`, for a process whose `initialize` had these folders.
-    pub(crate) fn replay(&mut self, folders: &[Bytes]) -> Replay {
+    /// Everything after `initialized`, for a process that was asked to initialize with these folders.
+    pub(crate) fn replay(&self, folders: &[Bytes]) -> Replay {
         let notify = |method: &str, params: &[u8]| Frame::notification(method, Some(params));
         Replay {
             latest: self.latest.values().map(KeptMessage::frame).collect(),
@@ -188,12 +180,7 @@ impl Session {
                 .folders
                 .changes_since(folders)
                 .map(|it| notify("workspace/didChangeWorkspaceFolders", &it)),
-            documents: self
-                .documents
-                .restored()
-                .iter()
-                .map(|(method, params)| notify(method, params))
-                .collect(),
+            documents: self.documents.open(),
             of_documents: self.of_documents.values().map(KeptMessage::frame).collect(),
             calls: self.calls.iter().map(KeptMessage::frame).collect(),
         }
@@ -249,7 +236,11 @@ mod tests {
 
     fn restored(session: &mut Session) -> Vec<String> {
         let text = |it: Frame| String::from_utf8_lossy(&it.to_bytes()).replace(r#""jsonrpc":"2.0","#, "");
-        session.replay(&[]).into_frames().into_iter().map(text).collect()
+        let Replay { latest, settings, folders, documents, of_documents, calls } = session.replay(&[]);
+        let documents = documents.iter().filter_map(|it| session.documents.restored(it));
+        let documents = documents.map(|(method, params)| Frame::notification(method, Some(&params)));
+        let first = latest.into_iter().chain(settings).chain(folders);
+        first.chain(documents).chain(of_documents).chain(calls).map(text).collect()
     }
 
     #[test]
@@ -261,8 +252,8 @@ mod tests {
             it.keep(Keep::Configuration, &frame, &LSP);
             let merged = it.merged_settings().unwrap();
             let text = |it: &Frame| String::from_utf8_lossy(it.params().unwrap_or(b"none")).into_owned();
-            let [last] = &it.replay(&[]).into_frames()[..] else { panic!("one message") };
-            (text(last), text(&merged))
+            let last = it.replay(&[]).settings.unwrap();
+            (text(&last), text(&merged))
         };
         for odd in [r#"{"settings":{}}"#, r#"{"settings": null }"#, r#"{"settings":[]}"#, "{}"] {
             assert_eq!(push(Some(odd)), (odd.to_owned(), odd.to_owned()));

@@ -19,14 +19,30 @@ struct Chosen {
     theirs: Token,
     /// The number of open requests that name it. A request that creates it stays open.
     requests: usize,
+    /// The editor was asked to create it.
+    is_created: bool,
 }
 
-/// A token after its `begin` and before its `end`.
+/// How long a token of a server's choice means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// Until its `end`: the editor is asked to create it.
+    UntilEnd,
+    /// Until the request that names it is answered.
+    UntilAnswered,
+}
+
+/// So much progress is remembered that has not ended although its request is answered.
+const ANSWERED: usize = 64;
+
+/// A token for which a `begin` has passed and no `end`.
 #[derive(Debug, PartialEq)]
 struct Open {
     backend: BackendId,
     token: Token,
     subject: Option<Subject>,
+    /// Some servers answer first, and end the progress when the work is done.
+    is_answered: bool,
 }
 
 /// The subject of progress, for a server that reports on several conversations under one token.
@@ -51,6 +67,10 @@ impl Subject {
 }
 
 impl Open {
+    fn is_same(&self, other: &Open) -> bool {
+        (self.backend, &self.token, &self.subject) == (other.backend, &other.token, &other.subject)
+    }
+
     fn is_about(&self, id: &ConversationId) -> bool {
         self.conversation() == Some(id)
     }
@@ -71,9 +91,15 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Notes a token under `key` in a server's request. Returns the changed parameters for the editor, if they
-    /// differ.
-    pub(crate) fn choose(&mut self, backend: BackendId, params: &[u8], key: &str) -> Option<Vec<u8>> {
+    /// A server's request names a token of its own choice under `key`. Gives the parameters that the editor gets,
+    /// if they differ.
+    pub(crate) fn choose(
+        &mut self,
+        backend: BackendId,
+        params: &[u8],
+        key: &str,
+        lifetime: Lifetime,
+    ) -> Option<Vec<u8>> {
         let theirs = Token::from_raw(&params[member(params, key)?])?;
         let taken = self.chosen.get(&theirs).is_some_and(|it| it.backend != backend);
         let ours = match self.renamed.get(&(backend, theirs.clone())) {
@@ -87,7 +113,10 @@ impl Tokens {
             None => theirs.clone(),
         };
         let renamed = (ours != theirs).then(|| Patch::of(params).set(key, ours.as_bytes()).finish());
-        self.chosen.entry(ours).or_insert(Chosen { backend, theirs, requests: 0 }).requests += 1;
+        let new = Chosen { backend, theirs, requests: 0, is_created: false };
+        let chosen = self.chosen.entry(ours).or_insert(new);
+        chosen.requests += 1;
+        chosen.is_created |= lifetime == Lifetime::UntilEnd;
         renamed
     }
 
@@ -100,8 +129,27 @@ impl Tokens {
         }
     }
 
-    /// Ends the progress of an answered request for this subject. Returns the parameters of the `end` that the editor
-    /// has not seen; `error` is a raw message for it.
+    /// A request of this server is answered. What the server has begun under the token of that request may go on.
+    pub(crate) fn answered_before_end(&mut self, backend: BackendId, request: &[u8]) {
+        if self.open.is_empty() {
+            return;
+        }
+        let token = member(request, "workDoneToken").and_then(|it| Token::from_raw(&request[it]));
+        let Some(token) = token else { return };
+        for it in &mut self.open {
+            it.is_answered |= it.backend == backend && it.token == token && it.subject.is_none();
+        }
+        // Others never say that it has ended.
+        if self.open.iter().filter(|it| it.is_answered).count() > ANSWERED
+            && let Some(oldest) = self.open.iter().position(|it| it.is_answered)
+        {
+            self.open.remove(oldest);
+        }
+    }
+
+    /// A request of this server is answered. What the server has begun under the token of that request is over: what
+    /// is about this subject, if the request was. Gives the parameters of the `end` that the editor has not seen:
+    /// `error` is the raw message in it.
     pub(crate) fn closed(
         &mut self,
         backend: BackendId,
@@ -159,11 +207,10 @@ impl Tokens {
         let token = ours.as_ref().unwrap_or(&theirs);
         let subject = if begins || ends { Subject::of(params) } else { None };
         if begins && !subject.as_ref().is_some_and(|it| it.is_nested) {
-            let begun = Open { backend, token: token.clone(), subject };
-            // A server that begins twice ends once.
-            if !self.open.contains(&begun) {
-                self.open.push(begun);
-            }
+            let begun = Open { backend, token: token.clone(), subject, is_answered: false };
+            // A server that begins a thing twice still has one end coming.
+            self.open.retain(|it| !it.is_same(&begun));
+            self.open.push(begun);
         } else if ends {
             let id = subject.as_ref().map(|it| &it.conversation);
             let same = |it: &Open| it.backend == backend && it.token == *token && it.conversation() == id;
@@ -195,13 +242,19 @@ impl Tokens {
         message: &str,
         goes_on: impl Fn(&ConversationId) -> bool,
     ) -> Vec<Vec<u8>> {
-        self.chosen.retain(|_, it| it.backend != backend);
+        let chosen: Vec<_> = self.chosen.extract_if(.., |_, it| it.backend == backend).collect();
         self.renamed.retain(|(owner, _), _| *owner != backend);
         let is_gone = |it: &Open| it.backend == backend && !it.conversation().is_some_and(&goes_on);
-        let (gone, kept) = std::mem::take(&mut self.open).into_iter().partition(is_gone);
+        let (mut gone, kept): (Vec<Open>, _) = std::mem::take(&mut self.open).into_iter().partition(is_gone);
         self.open = kept;
+        // Of what the editor has created it expects an end, although nothing has begun.
+        for (token, _) in chosen.into_iter().filter(|(_, it)| it.is_created) {
+            if !gone.iter().chain(&self.open).any(|it| it.backend == backend && it.token == token) {
+                gone.push(Open { backend, token, subject: None, is_answered: false });
+            }
+        }
         let message = serde_json::json!(message).to_string();
-        Vec::into_iter(gone).map(|it: Open| it.end(Some(it.why(&message)))).collect()
+        gone.into_iter().map(|it| it.end(Some(it.why(&message)))).collect()
     }
 
     /// Ends the progress of a subject. Returns the parameters of the `end` if one is due; `why` is a member of it.
@@ -302,9 +355,9 @@ mod tests {
     #[test]
     fn tokens_rename_equal_token_of_second_server() {
         let mut tokens = Tokens::default();
-        assert_eq!(tokens.choose(A, br#"{"token":1}"#, "token"), None);
-        assert_eq!(tokens.choose(B, br#"{"token":"1"}"#, "token"), None);
-        let renamed = tokens.choose(B, br#"{"token":1}"#, "token");
+        assert_eq!(tokens.choose(A, br#"{"token":1}"#, "token", Lifetime::UntilAnswered), None);
+        assert_eq!(tokens.choose(B, br#"{"token":"1"}"#, "token", Lifetime::UntilAnswered), None);
+        let renamed = tokens.choose(B, br#"{"token":1}"#, "token", Lifetime::UntilAnswered);
         assert_eq!(renamed.as_deref(), Some(br#"{"token":"lspool-1"}"#.as_slice()));
         assert_eq!(tokens.owner(&Token::text("lspool-1")), Some((B, token_1())));
         assert_eq!(pass(&mut tokens, A, &progress("1", r#"{"kind":"report"}"#)), None);
@@ -319,16 +372,16 @@ mod tests {
     fn token_lives_until_its_requests_are_answered() {
         let mut tokens = Tokens::default();
         let one = br#"{"token":1}"#;
-        tokens.choose(A, one, "token");
-        assert!(tokens.choose(B, one, "token").is_some());
-        assert!(tokens.choose(B, one, "token").is_some(), "it has its name");
+        tokens.choose(A, one, "token", Lifetime::UntilAnswered);
+        assert!(tokens.choose(B, one, "token", Lifetime::UntilAnswered).is_some());
+        assert!(tokens.choose(B, one, "token", Lifetime::UntilAnswered).is_some(), "it has its name");
         let name = Token::text("lspool-1");
         tokens.answered(A, &token_1());
         tokens.answered(B, &name);
         assert_eq!(tokens.owner(&name), Some((B, token_1())), "another request names it");
         tokens.answered(B, &name);
         assert!(tokens.chosen.is_empty() && tokens.renamed.is_empty());
-        assert_eq!(tokens.choose(B, one, "token"), None);
+        assert_eq!(tokens.choose(B, one, "token", Lifetime::UntilAnswered), None);
         pass(&mut tokens, A, &progress("1", r#"{"kind":"end"}"#));
         assert_eq!(tokens.owner(&token_1()), Some((B, token_1())), "that one was the editor's");
     }
@@ -340,6 +393,34 @@ mod tests {
             pass(&mut tokens, A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
         }
         assert_eq!(tokens.abandoned(A, "gone", |_| false).len(), 1);
+    }
+
+    #[test]
+    fn progress_that_outlives_its_answer_ends_with_the_process() {
+        let mut tokens = Tokens::default();
+        let asked = |n: usize| format!(r#"{{"workDoneToken":{n}}}"#).into_bytes();
+        for n in 0..ANSWERED + 9 {
+            pass(&mut tokens, A, &progress(&n.to_string(), r#"{"kind":"begin"}"#));
+            tokens.answered_before_end(A, &asked(n));
+        }
+        pass(&mut tokens, A, &progress(&(ANSWERED + 1).to_string(), r#"{"kind":"end"}"#));
+        let ends = tokens.abandoned(A, "gone", |_| false);
+        assert_eq!(ends.len(), ANSWERED - 1, "not of those that a server never ends");
+        let last = progress(&(ANSWERED + 8).to_string(), r#"{"message":"gone","kind":"end"}"#);
+        assert_eq!(ends.last(), Some(&last));
+    }
+
+    #[test]
+    fn created_token_ends_although_nothing_has_begun() {
+        let mut tokens = Tokens::default();
+        for token in ["1", "2", "3"] {
+            tokens.choose(A, format!(r#"{{"token":{token}}}"#).as_bytes(), "token", Lifetime::UntilEnd);
+        }
+        pass(&mut tokens, A, &progress("2", r#"{"kind":"begin"}"#));
+        pass(&mut tokens, A, &progress("3", r#"{"kind":"begin"}"#));
+        pass(&mut tokens, A, &progress("3", r#"{"kind":"end"}"#));
+        let end = r#"{"message":"gone","kind":"end"}"#;
+        assert_eq!(tokens.abandoned(A, "gone", |_| false), [progress("2", end), progress("1", end)]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
         mux::{
             failure::{Cause, Failure},
-            pool::{backend::Backend, processes::is_refusable},
+            pool::{backend::Backend, refusal::is_refusable},
             requests::{Owner, To},
         },
         purpose::{Purpose, SentId},
@@ -167,6 +167,7 @@ impl Mux {
 
     pub(crate) fn notify_backend(&mut self, id: BackendId, frame: &Frame) {
         match self.backend(id).is_some_and(Backend::accepts) {
+            true if self.is_fed(id, frame) => {}
             true => self.release(id, frame.clone()),
             false => debug!(?frame, "dropped: server is not running"),
         }
@@ -234,6 +235,9 @@ impl Mux {
                 let answer = Frame::response(id.clone().into(), br#"{"capabilities":{}}"#);
                 let answer = self.with_commands(&answer);
                 self.send(Peer::Client(*client), answer);
+            }
+            (Owner::Client(client, id), Purpose::Initialize) => {
+                self.send(Peer::Client(*client), failure.handshake_answer(id.clone()));
             }
             _ => self.fail(owner, failure),
         }

@@ -157,3 +157,41 @@ fn mcp_tool_enabled_by_bare_name_is_in_modes() {
     it.create(2, &json!({"conversationId": "c", "chatMode": "Agent", "lspool": {"tools": ["mini/echo"]}}));
     assert_eq!(it.modes.last().unwrap().tools, ["mini/echo"]);
 }
+
+#[test]
+fn call_of_a_tool_that_two_servers_have_is_named_after_the_server_that_was_asked_about() {
+    let mut it = Stage::copilot();
+    let two: &[(&str, &[&str])] = &[("mini", &["echo"]), ("maxi", &["echo"])];
+    let primary = process(0, 1);
+    lists(&mut it, primary, two);
+    it.create(1, &json!({"conversationId": "c"}));
+    let asked = it.take(Peer::Backend(primary)).pop().unwrap();
+    let report = |it: &mut Stage, value: Value| {
+        let mut value = value;
+        value["conversationId"] = "c".into();
+        value["turnId"] = "t".into();
+        it.server(primary, json!({"method": "$/progress", "params": {"token": "t1", "value": value}}));
+    };
+    report(&mut it, json!({"kind": "begin"}));
+    let call = |status: &str| json!({"id": "k", "name": "echo", "toolType": "mcp", "status": status, "input": {}, "result": [{"value": "r"}]});
+    let round = |status: &str| json!({"kind": "report", "editAgentRounds": [{"roundId": 1, "reply": "", "toolCalls": [call(status)]}]});
+    report(&mut it, round("running"));
+    let input = json!({"mcpServerName": "maxi", "mcpToolName": "echo"});
+    let params = json!({"name": "echo", "conversationId": "c", "turnId": "t", "toolCallId": "k", "roundId": 1, "input": input});
+    it.server(
+        primary,
+        json!({"id": 9, "method": "conversation/invokeClientToolConfirmation", "params": params}),
+    );
+    report(&mut it, round("completed"));
+    report(&mut it, json!({"kind": "end"}));
+    it.server(primary, json!({"id": asked["id"], "result": {"conversationId": "c", "turnId": "t"}}));
+    let conversation = it
+        .core
+        .copilot
+        .as_mut()
+        .unwrap()
+        .conversations_mut()
+        .get_mut(&crate::core::ids::ConversationId::text("c"));
+    let turn = conversation.unwrap().history.turn(&crate::core::ids::TurnId::text("t")).unwrap();
+    assert_eq!(turn.call("k").unwrap().name, "mcp_maxi_echo");
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stage::{EDITOR, Stage, process};
+use super::stage::{EDITOR, Stage, name, process};
 use crate::{
     config::ServerKind,
     core::event::{Exit, Peer},
@@ -474,4 +474,47 @@ fn partition_gets_sign_in_before_status_check() {
     let methods: Vec<_> = told.iter().map(super::stage::name).collect();
     let place = |method: &str| methods.iter().position(|it| it == method);
     assert!(place("github/didChangeAuth") < place("checkStatus"), "{methods:?}");
+}
+
+/// The primary says that nobody is signed in, or that somebody is.
+fn says_sign_in(it: &mut Stage, kind: &str) {
+    let statuses = json!([{"category": "auth", "kind": kind}, {"category": "cls", "kind": "Normal"}]);
+    let primary = process(0, 1);
+    it.server(primary, json!({"method": "didChangeStatus/v2", "params": {"statuses": statuses}}));
+    it.take(EDITOR);
+}
+
+#[test]
+fn create_starts_no_process_while_nobody_is_signed_in() {
+    let mut it = Stage::copilot();
+    let primary = process(0, 1);
+    let set = json!({"lspool": {"tools": ["a"]}});
+    says_sign_in(&mut it, "Error");
+    assert!(it.create(1, &set).is_empty());
+    let asked = it.take(Peer::Backend(primary));
+    assert_eq!(name(&asked[0]), "copilot/models");
+    it.server(primary, json!({"id": asked[0]["id"], "error": {"code": 1000, "message": "who are you"}}));
+    let told = it.take(EDITOR);
+    assert_eq!((&told[0]["id"], &told[0]["error"]["code"]), (&json!(1), &json!(1000)));
+    assert_eq!(it.spawned, [primary]);
+    // A create that is cancelled meanwhile.
+    it.create(2, &set);
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}}));
+    let asked = it.take(Peer::Backend(primary));
+    it.server(primary, json!({"id": asked[0]["id"], "result": []}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32800);
+    // It had not read yet what is stored: then the conversation is created.
+    it.create(3, &set);
+    let asked = it.take(Peer::Backend(primary));
+    it.server(primary, json!({"id": asked[0]["id"], "result": []}));
+    assert_eq!(it.spawned, [primary, process(1, 1)]);
+    let told = it.start(process(1, 1), &[]);
+    assert_eq!(name(told.last().unwrap()), "conversation/create");
+    // Nothing is asked of one that is there, or where all is well.
+    says_sign_in(&mut it, "Error");
+    it.create(4, &set);
+    says_sign_in(&mut it, "Normal");
+    it.create(5, &json!({"lspool": {"tools": ["b"]}}));
+    assert!(it.told(primary).iter().all(|it| it != "copilot/models"));
+    assert_eq!(it.spawned.last(), Some(&process(2, 1)));
 }

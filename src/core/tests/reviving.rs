@@ -247,3 +247,67 @@ fn editor_is_asked_to_pull_again_after_restart() {
     it.editor(json!({"id": 6, "method": delta, "params": pull}));
     assert_eq!(it.take(Peer::Backend(process(0, 2)))[0]["params"], pull);
 }
+
+#[test]
+fn large_session_is_told_as_the_server_reads() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    let text = "x".repeat(1 << 20);
+    let document = |uri: &str, more: Value| {
+        let mut document = json!({"uri": uri, "version": 1});
+        document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"textDocument": document})
+    };
+    let uris: Vec<String> = (0..10).map(|n| format!("d{n}")).collect();
+    for uri in &uris {
+        let params = document(uri, json!({"languageId": "x", "text": text}));
+        it.editor(json!({"method": "textDocument/didOpen", "params": params}));
+    }
+    it.exited(process(0, 1), Exit::Signal(9));
+    let next = process(0, 2);
+    it.open(next);
+    let opened = |it: &mut Stage| -> Vec<String> {
+        let all = it.take(Peer::Backend(next)).into_iter();
+        all.map(|it| {
+            let document = &it["params"]["textDocument"];
+            let length = document["text"].as_str().map_or(0, str::len);
+            format!("{} {} {length}", name(&it), document["uri"].as_str().unwrap_or_default())
+        })
+        .collect()
+    };
+    let first = opened(&mut it);
+    assert_eq!(
+        (first.len(), &*first[4], it.feeding.len()),
+        (5, "textDocument/didOpen d3 1048576", 1),
+        "{first:?}"
+    );
+    // Of one that was told, of one that is still to be told, and one that is closed before; a new one; a question.
+    let change = |uri: &str| {
+        let mut params = document(uri, json!({}));
+        params["contentChanges"] = json!([{"text": "short"}]);
+        json!({"method": "textDocument/didChange", "params": params})
+    };
+    it.editor(change("d0"));
+    it.editor(change("d4"));
+    it.editor(json!({"method": "textDocument/didClose", "params": {"textDocument": {"uri": "d5"}}}));
+    it.editor(json!({"method": "textDocument/didOpen", "params": document("new", json!({"text": "n"}))}));
+    it.editor(json!({"id": 5, "method": "textDocument/hover", "params": {}}));
+    assert!(opened(&mut it).is_empty(), "it has not read yet");
+    let mut rest = Vec::new();
+    for _ in 0..5 {
+        it.event(crate::core::event::Event::Drained(next));
+        rest.extend(opened(&mut it));
+    }
+    let expected = [
+        "textDocument/didOpen d4 5",
+        "textDocument/didOpen d6 1048576",
+        "textDocument/didOpen d7 1048576",
+        "textDocument/didOpen d8 1048576",
+        "textDocument/didOpen d9 1048576",
+        "textDocument/didChange d0 0",
+        "textDocument/didOpen new 1",
+        "textDocument/hover  0",
+    ];
+    assert_eq!(rest, expected);
+    assert_eq!(it.feeding.len(), 2);
+}

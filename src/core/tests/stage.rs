@@ -14,8 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Effect, Event, Exit, Generation, Group, KeepMode, KeptMode, Launch, Measured, Peer,
-            Prepared, ProcessId, Scope, StoredTeam,
+            BackendId, ClientId, Effect, Event, Exit, Generation, Group, KeepMode, KeptMode, Launch,
+            Measured, Peer, Prepared, ProcessId, Scope, StoredTeam,
         },
     },
     rpc::Frame,
@@ -32,6 +32,8 @@ pub(super) struct Stage {
     sent: BTreeMap<Peer, Vec<Value>>,
     pub(super) spawned: Vec<ProcessId>,
     pub(super) closed: Vec<ProcessId>,
+    /// Which of them lspool waits for to read.
+    pub(super) feeding: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
     /// Files of modes that were asked for.
@@ -98,6 +100,7 @@ impl Stage {
             sent: BTreeMap::new(),
             spawned: Vec::new(),
             closed: Vec::new(),
+            feeding: Vec::new(),
             terminated: Vec::new(),
             transcripts: Vec::new(),
             modes: Vec::new(),
@@ -239,6 +242,7 @@ impl Stage {
                     }
                 }
                 Effect::CloseInput(process) => self.closed.push(process),
+                Effect::AwaitDrained(process) => self.feeding.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
                 Effect::Measure(processes) => self.to_measure.push(processes),

@@ -170,6 +170,19 @@ fn start_may_take_long_while_server_speaks() {
 }
 
 #[test]
+fn start_may_take_long_while_server_writes_to_stderr() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    for _ in 0..100 {
+        it.pass(seconds(1));
+        it.event(Event::Muttered(SERVER));
+    }
+    assert_eq!((state(&it), it.terminated.len()), ("starting", 0));
+    it.pass(seconds(35));
+    assert_eq!((state(&it), it.terminated.as_slice()), ("failed", &[SERVER][..]));
+}
+
+#[test]
 fn server_killed_during_its_start_is_started_until_its_restarts_are_spent() {
     for (exit, starts) in [(Exit::Signal(9), 6), (Exit::Signal(11), 2), (Exit::Code(1), 2)] {
         let mut it = Stage::new(ServerKind::Generic);

@@ -240,7 +240,7 @@ async fn flood_of_control_requests_does_not_delay_editor() {
         served.get() - before
     };
     let editor = async move |editor| tokio::task::LocalSet::new().run_until(flood(editor)).await;
-    let (code, between) = stage.play(Script(counted), editor, deaf).await;
+    let (code, between) = Box::pin(stage.play(Script(counted), editor, deaf)).await;
     assert_eq!(code, 0);
     // Each message of the editor waits for a few turns of the driver, in each of which few of theirs are taken.
     assert!(between < 100 * 64, "{between}");

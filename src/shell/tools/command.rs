@@ -110,8 +110,8 @@ pub(super) async fn run(
     limits: &ToolsConfig,
     mut cancelled: watch::Receiver<bool>,
 ) -> Outcome {
-    let Spawned { mut leader, stdin, mut stdout, stderr } = spawned;
-    // It has no input, and one stream of output.
+    let Spawned { mut leader, stdin, mut stdout, stderr, displaced: _ } = spawned;
+    // It has no input, and writes to one stream.
     drop((stdin, stderr));
     let started = Instant::now();
     let mut kept = Kept::new(limits.max_output);

@@ -66,3 +66,26 @@ fn items_of_dead_process_are_answered_without_its_successor() {
     }
     pair.end(&last);
 }
+
+#[test]
+fn items_that_were_streamed_are_known_too() {
+    let offered = json!({"capabilities": {}});
+    let (pair, server) = Pair::started_as("", &json!({}), &offered);
+    let item = |of: u32| json!({"label": "l", "data": of});
+    ask(&pair, &server, "textDocument/completion", "a", json!([item(1)]));
+    let (next, _) = pair.followed_as(&server, &offered);
+    let params = json!({"textDocument": {"uri": "a"}, "partialResultToken": "p"});
+    let pending = pair.editor.request("textDocument/completion", params);
+    let asked = next.expect("textDocument/completion");
+    next.notify("$/progress", json!({"token": "p", "value": [item(2)]}));
+    next.notify("$/progress", json!({"token": "p", "value": {"items": [item(3)]}}));
+    next.answer(&asked, json!([item(4)]));
+    pair.editor.wait(&pending).unwrap();
+    let resolve = "completionItem/resolve";
+    next.on(resolve, |_| Ok(json!({"by": "the server"})));
+    assert!(!is_asked(&pair, &next, resolve, &item(1)));
+    for of in 2..5 {
+        assert!(is_asked(&pair, &next, resolve, &item(of)), "{of}");
+    }
+    pair.end(&next);
+}

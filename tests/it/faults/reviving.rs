@@ -14,7 +14,7 @@ const GRACE_S: f32 = 5.0;
 impl Pair {
     /// The next process of the server, ready.
     #[track_caller]
-    fn successor(&self) -> Puppet {
+    pub(super) fn successor(&self) -> Puppet {
         let next = self.host.accept();
         let asked = next.expect("initialize");
         next.answer(&asked, json!({"capabilities": {}}));

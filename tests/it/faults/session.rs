@@ -254,3 +254,42 @@ fn bytes_that_are_not_utf8_pass_both_ways_and_stay_in_the_text() {
     assert_eq!(told(&next, "textDocument/didOpen")[0]["textDocument"]["text"], "\u{fffd}ABC");
     pair.end(&next);
 }
+
+#[test]
+fn successor_is_not_given_a_root_that_was_removed() {
+    let folder = |it: &str| json!({"uri": format!("file:///w/{it}"), "name": it});
+    let first =
+        json!({"rootUri": "file:///w/a", "rootPath": "/w/a", "workspaceFolders": [folder("a"), folder("b")]});
+    let (pair, server) = Pair::started_as("", &first, &plain());
+    let change = json!({"event": {"added": [], "removed": [folder("a")]}});
+    pair.editor.notify("workspace/didChangeWorkspaceFolders", change);
+    pair.check_alive(&server);
+    let (next, params) = pair.followed_as(&server, &plain());
+    assert_eq!((&params["rootUri"], &params["rootPath"]), (&json!("file:///w/b"), &json!("/w/b")));
+    assert_eq!(params["workspaceFolders"], json!([folder("b")]));
+    pair.end(&next);
+}
+
+#[test]
+fn ids_and_methods_that_are_not_utf8_pass_unchanged() {
+    let (pair, server) = Pair::started_as("", &json!({}), &plain());
+    let raw = |id: &[u8], method: &[u8]| {
+        let parts: [&[u8]; 5] =
+            [br#"{"jsonrpc":"2.0","id":""#, id, br#"","method":""#, method, br#"","params":{}}"#];
+        super::framed(&parts.concat())
+    };
+    let ids: [(&[u8], &[u8]); 2] = [(b"\xe9", b"caf\xe9"), (br"\ud83d", b"m\xff")];
+    for (id, method) in ids {
+        // The test itself reads what is no Unicode as this.
+        let lossy = String::from_utf8_lossy(method).into_owned();
+        let pending = pair.editor.asked(json!("\u{fffd}"), &lossy);
+        pair.editor.raw_write(raw(id, method));
+        let asked = server.expect(&lossy);
+        server.answer(&asked, json!("answered"));
+        assert_eq!(pair.editor.wait(&pending), Ok(json!("answered")));
+        let as_written = [b"\"id\":\"", id, b"\""].concat();
+        let has = |it: &[u8]| it.windows(as_written.len()).any(|it| it == as_written);
+        assert!(pair.editor.transcript().iter().any(|it| has(it.body())), "{lossy}");
+    }
+    pair.end(&server);
+}

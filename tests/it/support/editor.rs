@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::{processes::Mark, tape::Tape};
 
 /// How long anything may take before a test gives up. A guard against hanging, never a measure.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// An editor with its language server.
 pub struct TestEditor {

@@ -15,7 +15,7 @@ const LAYERS: [&str; 7] = ["mux", "copilot", "agents", "backends", "admin", "mes
 const VALUES: [&str; 4] = ["event", "identity", "ids", "purpose"];
 
 /// The effects, and who makes each. In the wire, a message becomes one.
-const MAKERS: [(&str, &[&str]); 19] = [
+const MAKERS: [(&str, &[&str]); 20] = [
     ("Send", &["mux::wire"]),
     ("Prepare", &["mux", "admin"]),
     ("WatchEditor", &["mux"]),
@@ -33,6 +33,7 @@ const MAKERS: [(&str, &[&str]); 19] = [
     ("Measure", &["mux"]),
     ("Logs", &["admin"]),
     ("CloseInput", &["mux"]),
+    ("AwaitDrained", &["mux"]),
     ("Terminate", &["mux"]),
     ("Exit", &["mux"]),
 ];

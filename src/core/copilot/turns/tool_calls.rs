@@ -76,6 +76,12 @@ impl Copilot {
             return FromServer::Handled;
         }
         let frame = frame.clone();
+        if let (Some((server, _)), Some(call)) = (mcp_tool(params), text(params, &["toolCallId"]))
+            && kind == ToolQuestion::Confirmation
+            && let Some(conversation) = conversation.as_ref().and_then(|it| self.conversations.get_mut(it))
+        {
+            conversation.mcp_servers.insert(call, server);
+        }
         if let (Some(id), Some(turn)) = (&conversation, turn) {
             self.note_unreported(mux, id, &turn, kind, frame.params().unwrap_or(b"{}"));
         }

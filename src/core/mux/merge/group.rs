@@ -72,7 +72,10 @@ enum Opening {
     /// The editor has not asked.
     Waiting,
     /// Under this id. `until`: once a member has answered, the others have until then.
-    Asked { id: RequestId, until: Option<Instant> },
+    Asked {
+        id: RequestId,
+        until: Option<Instant>,
+    },
     Done,
 }
 
@@ -157,8 +160,7 @@ impl Group {
     /// The members that may know the command of these parameters: the best that offers it, else all.
     pub(super) fn of_command(&self, params: &[u8]) -> Vec<ServerId> {
         let name = text(params, &["command"]).unwrap_or_default();
-        let offers =
-            |it: &&Member| it.abilities.as_ref().is_some_and(|it| it.commands().iter().any(|it| *it == name));
+        let offers = |it: &&Member| it.abilities.as_ref().is_some_and(|it| it.commands().contains(&name));
         match self.members.iter().find(offers) {
             Some(best) => vec![best.server],
             None => self.members.iter().map(|it| it.server).collect(),
@@ -294,9 +296,10 @@ impl Mux {
 
     /// How many answers clients are owed.
     pub(in crate::core::mux) fn n_owed_to_clients(&self) -> usize {
-        let of_group = self.group.as_deref().map_or(0, |it| {
-            it.questions.len() + usize::from(matches!(it.opening, Opening::Asked { .. }))
-        });
+        let of_group = self
+            .group
+            .as_deref()
+            .map_or(0, |it| it.questions.len() + usize::from(matches!(it.opening, Opening::Asked { .. })));
         self.requests.n_owed_to_clients() + of_group
     }
 

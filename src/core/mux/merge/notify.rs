@@ -4,11 +4,7 @@ use crate::{
     core::{
         event::ServerId,
         mux::{
-            Mux,
-            merge::abilities::SyncKind,
-            pool::backend::Backend,
-            routes::Keep,
-            session::documents::uri,
+            Mux, merge::abilities::SyncKind, pool::backend::Backend, routes::Keep, session::documents::uri,
         },
     },
     rpc::{Frame, Kind, text},
@@ -44,17 +40,16 @@ impl Mux {
         }
     }
 
-    /// Remembers a notification for a member whose processes a higher owner tells. Gives what is remembered of it; none:
-    /// the member is not told.
-    pub(crate) fn keep_for_member(&mut self, id: ServerId, frame: &Frame) -> Option<Option<Keep>> {
-        if !self.is_for(id, frame.params().unwrap_or(b"null")) {
-            return None;
-        }
+    /// Whether a member is told this notification.
+    pub(crate) fn is_for_member(&self, id: ServerId, frame: &Frame) -> bool {
+        self.is_for(id, frame.params().unwrap_or(b"null"))
+    }
+
+    /// Remembers a notification for a member whose processes a higher owner tells. Gives what is remembered of it.
+    pub(crate) fn keep_for_member(&mut self, id: ServerId, frame: &Frame) -> Option<Keep> {
         let server = self.servers.get_mut(id);
-        let keep = frame.method().and_then(|it| server.keep(it));
-        if let Some(keep) = keep {
-            server.session.keep(keep, frame, server.dialect);
-        }
+        let keep = server.keep(frame.method()?)?;
+        server.session.keep(keep, frame, server.dialect);
         Some(keep)
     }
 

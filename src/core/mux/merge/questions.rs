@@ -66,7 +66,11 @@ enum Slot {
     /// It has not been asked.
     Waiting,
     Open,
-    Answered { answer: Frame, maker: Maker, is_empty: bool },
+    Answered {
+        answer: Frame,
+        maker: Maker,
+        is_empty: bool,
+    },
     Failed(Frame),
 }
 
@@ -157,7 +161,11 @@ impl Questions {
                 return Err(format!("question {id:?} is not under its id"));
             }
         }
-        if self.by_client.len() == self.open.len() { Ok(()) } else { Err("an id without question".to_owned()) }
+        if self.by_client.len() == self.open.len() {
+            Ok(())
+        } else {
+            Err("an id without question".to_owned())
+        }
     }
 }
 

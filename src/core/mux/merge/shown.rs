@@ -60,7 +60,8 @@ impl Shown {
             return Ok(None);
         };
         let Some(name) = text(params, &["uri"]) else { return Ok(None) };
-        let version = member(params, "version").and_then(|it| std::str::from_utf8(&params[it]).ok()?.parse().ok());
+        let version =
+            member(params, "version").and_then(|it| std::str::from_utf8(&params[it]).ok()?.parse().ok());
         let all = self.published.entry(key(&name)).or_default();
         if let Some(last) = all.get(&rank).filter(|it| it.process == process)
             && let (Some(last), Some(version)) = (last.version, version)
@@ -128,7 +129,8 @@ impl Shown {
     /// The ranks of those who have said an equal diagnostic of a document: same range, code and message.
     pub(crate) fn makers(&self, uri: &str, diagnostic: &[u8]) -> Vec<usize> {
         let name = key(uri);
-        let published = self.published.get(&name).into_iter().flatten().map(|(rank, it)| (rank, &it.elements));
+        let published =
+            self.published.get(&name).into_iter().flatten().map(|(rank, it)| (rank, &it.elements));
         let pulled = self.pulled.get(&name).into_iter().flatten();
         let made = |list: &[u8]| {
             let list = [b"[".as_slice(), list, b"]"].concat();

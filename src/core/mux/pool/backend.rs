@@ -18,11 +18,13 @@ use crate::{
             failure::Cause,
             items::Items,
             pool::{
+                feed::Feed,
                 health::Health,
                 lifecycle::{Handshake, Lifecycle, LifecycleState},
                 reconcile::Reconcile,
             },
             result_ids::Results,
+            successor::Differences,
         },
     },
     rpc::Frame,
@@ -105,13 +107,17 @@ pub(crate) struct Backend {
     queue: VecDeque<Frame>,
     /// Whether a higher owner holds its queue.
     is_held: bool,
-    /// The process id of the running process.
+    /// What the process that runs is still to be told of the session.
+    pub(crate) feed: Feed,
+    /// Of the process that runs.
     pub(crate) pid: Option<u32>,
     /// The workspace folders in the `initialize` of the process.
     pub(super) folders: Vec<Bytes>,
     /// The items of the process, if it is not the first.
     pub(super) items: Items,
     pub(super) results: Results,
+    /// How it differs from the first process, by which the editor goes.
+    pub(in crate::core::mux) differences: Differences,
     pub(super) reconcile: Reconcile,
     /// Since when it is unneeded.
     pub(crate) idle_since: Option<Instant>,
@@ -119,7 +125,9 @@ pub(crate) struct Backend {
     pub(crate) idling: Idling,
     pub(crate) health: Health,
     pub(crate) ending: Ending,
-    /// The last error, for people.
+    /// When it closed its stdout, and lived on.
+    pub(super) closed_at: Option<Instant>,
+    /// What last went wrong, as people read it.
     pub(crate) last_error: Option<String>,
     /// When that was.
     pub(crate) last_error_at: Option<Instant>,
@@ -157,15 +165,18 @@ impl Backend {
             life: Lifecycle::new(now),
             queue: VecDeque::new(),
             is_held: false,
+            feed: Feed::default(),
             pid: None,
             folders: Vec::new(),
             items: Items::default(),
             results: Results::default(),
+            differences: Differences::default(),
             reconcile: Reconcile::default(),
             idle_since: None,
             idling: Idling::Ends,
             health: Health::new(now),
             ending: Ending::No,
+            closed_at: None,
             last_error: None,
             last_error_at: None,
             stopped: None,
@@ -186,11 +197,14 @@ impl Backend {
     /// Resets the state for a new process.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.pid = None;
+        self.feed = Feed::default();
         self.items.clear();
         self.results.clear();
+        self.differences = Differences::default();
         self.reconcile = Reconcile::default();
         self.health = Health::new(now);
         self.ending = Ending::No;
+        self.closed_at = None;
     }
 
     /// Ends the process, perhaps for this fault. Returns whether this is why it ends.
@@ -227,6 +241,11 @@ impl Backend {
         matches!(self.life.state(), LifecycleState::Ready | LifecycleState::Degraded)
     }
 
+    /// Whether its process has not answered `initialize` yet.
+    pub(crate) fn is_starting(&self) -> bool {
+        matches!(self.life.state(), LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. })
+    }
+
     pub(crate) fn is_primary(&self) -> bool {
         self.role == Role::Primary
     }
@@ -253,7 +272,9 @@ impl Backend {
     /// Whether the process can take messages of clients.
     pub(crate) fn is_open(&self) -> bool {
         match self.life.state() {
-            LifecycleState::Ready | LifecycleState::Degraded => !self.is_terminated() && !self.is_held,
+            LifecycleState::Ready | LifecycleState::Degraded => {
+                !self.is_terminated() && !self.is_held && self.feed.is_over()
+            }
             LifecycleState::Initializing { handshake, .. } => {
                 handshake == Handshake::Editor && !self.is_terminated()
             }
@@ -457,7 +478,7 @@ impl Backends {
                 self.deadlines.remove(&id);
                 continue;
             };
-            if it.is_ready() {
+            if it.is_ready() && it.feed.is_over() {
                 it.reconcile.note(now);
             }
             match it.deadline(idle_timeout) {

@@ -11,7 +11,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     core::{
-        event::{BackendId, Effect, Exit, Peer, ProcessId, SpawnFailure},
+        event::{BackendId, Displaced, Effect, Exit, Peer, ProcessId, SpawnFailure},
         ids::ConversationId,
         mux::{
             Mux, Severity,
@@ -21,7 +21,7 @@ use crate::{
                 lifecycle::{Death, Demand, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
-            session::{documents::Encoding, folders::folders_of},
+            session::{Replay, documents::Encoding, folders::folders_of},
         },
         purpose::{Purpose, SentId},
     },
@@ -83,6 +83,8 @@ pub(crate) struct StillWanted {
     pub(crate) subjects: Vec<ConversationId>,
     /// Queued requests that are not needed.
     pub(crate) cut_off: Vec<SentId>,
+    /// Turns that are refused because the next process starts only after a while.
+    pub(crate) refused: Vec<SentId>,
 }
 
 /// The consequence of a failed spawn.
@@ -143,11 +145,26 @@ impl Mux {
         Ok(())
     }
 
-    /// Notes that a process runs. Returns the handshake that follows.
+    /// A process is about to run elsewhere than in its working folder. The user hears of it once, until one is in its
+    /// folder again.
+    pub(crate) fn on_displaced(&mut self, process: ProcessId, displaced: &Displaced) {
+        let Some(backend) = self.backends.get(process.backend) else { return };
+        let (name, server) = (backend.name.clone(), self.servers.get_mut(backend.server));
+        if server.displaced.replace(process).is_none() {
+            let Displaced { missing, instead } = displaced;
+            let message = format!(
+                "lspool: the working folder {missing} is not there any more; {name} runs in {instead}"
+            );
+            self.show(Severity::Warning, &message);
+        }
+    }
+
+    /// A process runs. Gives whose handshake follows.
     pub(crate) fn on_spawned(&mut self, process: ProcessId, pid: u32) -> Option<Handshake> {
         let now = self.now();
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
         backend.pid = Some(pid);
+        self.servers.get_mut(backend.server).displaced.take_if(|it| *it != process);
         let handshake = backend.life.spawned(now)?;
         info!(backend = backend.name, pid, generation = process.generation.0, "started");
         Some(handshake)
@@ -200,12 +217,25 @@ impl Mux {
             session.is_open = true;
             session.documents.set_encoding(Encoding::of_result(result));
             session.offered = Bytes::copy_from_slice(result);
+            self.answer_handshakes(process.backend, answer);
         }
         self.on_member_initialized(process, result);
         Some(Ok(Ready { handshake, is_first }))
     }
 
-    /// Gives a backend the process of a spare, which is ready at once.
+    /// An editor that was refused its `initialize`, and has asked again meanwhile, gets the answer that lspool has got.
+    fn answer_handshakes(&mut self, id: BackendId, answer: &Frame) {
+        let asks = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
+        for sent in self.requests.filter(asks) {
+            let Some(pending) = self.requests.take(sent) else { continue };
+            if let Some(backend) = self.backends.get_mut(id) {
+                backend.queue().retain(|it| SentId::of(it) != Some(sent));
+            }
+            self.answer_client(&pending, answer);
+        }
+    }
+
+    /// A backend takes the process of a spare: it is ready at once.
     pub(crate) fn adopt(&mut self, id: BackendId, spare: BackendId) -> Option<ProcessId> {
         let now = self.now();
         let (theirs, pid) = self.backend(spare).map(|it| (it.process(), it.pid))?;
@@ -229,10 +259,12 @@ impl Mux {
         self.replay_initialized(process);
         let Some(backend) = self.backend(process.backend) else { return };
         let folders = backend.folders.clone();
-        let replay = self.servers.get_mut(backend.server).session.replay(&folders);
-        for frame in replay.into_frames() {
+        let replay = self.servers.of(backend).session.replay(&folders);
+        let Replay { latest, settings, folders, documents, of_documents, calls } = replay;
+        for frame in latest.into_iter().chain(settings).chain(folders) {
             self.replay(process, frame);
         }
+        self.begin_feed(process, documents, of_documents.into_iter().chain(calls).collect());
     }
 
     /// Sends the first message of a replayed session.
@@ -292,6 +324,10 @@ impl Mux {
         }
         let (cause, end, words) = match backend.ending.take_fault() {
             Some((cause, fault)) => (cause, format!("was ended ({fault})"), stderr),
+            // One that dies closes its stdout too.
+            None if backend.closed_at.is_some() && matches!(exit, Exit::Code(0) | Exit::Signal(SIGTERM)) => {
+                (Cause::Transport, "was ended (it had closed its stdout)".to_owned(), stderr)
+            }
             None if exit.is_from_outside() => (Cause::Crashed, format!("exited ({exit})"), ""),
             None => (Cause::Crashed, format!("exited ({exit})"), stderr),
         };
@@ -401,7 +437,7 @@ impl Mux {
         match next {
             Successor::Follows => {
                 self.drop_replayed(id);
-                self.refuse_queued(id);
+                self.refuse_queued(id, &wanted.refused);
             }
             Successor::None | Successor::Failed => {
                 if let Some(backend) = self.backends.get_mut(id) {
@@ -423,63 +459,17 @@ impl Mux {
                     it.life.spent(policy)
                 });
                 let often = often.unwrap_or_default();
-                self.tell_failed(id, &format!("{name} {}{often}; lspool does not restart it again", after.what));
+                self.tell_failed(
+                    id,
+                    &format!("{name} {}{often}; lspool does not restart it again", after.what),
+                );
             }
             Death::Restarts => self.tell_crashing(id, &after.what),
             Death::Expected | Death::Stops => {}
         }
     }
 
-    /// Tells the user that a backend crashes repeatedly, once until it has run well for long.
-    fn tell_crashing(&mut self, id: BackendId, what: &str) {
-        let now = self.now();
-        let Some(backend) = self.backends.get_mut(id) else { return };
-        let (n, wait) = (backend.life.n_deaths(), backend.life.wait(now).unwrap_or_default());
-        if n <= 1 {
-            backend.crashes_told = false;
-        }
-        let is_repeated = n > 1 && (n >= MANY_CRASHES || wait > LONG_WAIT);
-        if !is_repeated || std::mem::replace(&mut backend.crashes_told, true) {
-            return;
-        }
-        let window = self.servers.get(backend.server).settings.policy.restart_window;
-        let message = format!(
-            "lspool: {} has crashed {n} times within {} s; it {what}; lspool restarts it in {} s",
-            backend.name,
-            window.as_secs_f64(),
-            seconds(wait),
-        );
-        self.show(Severity::Warning, &message);
-    }
-
-    /// Why lspool refuses a request now: the next process starts only after a while.
-    pub(crate) fn restarts_later(&self, id: BackendId) -> Option<Failure> {
-        let backend = self.backend(id)?;
-        let wait = backend.life.wait(self.now()).filter(|it| *it > LONG_WAIT)?;
-        let message = format!("{} has crashed: restarting in {} s", backend.name, seconds(wait));
-        Some(Failure {
-            cause: Cause::Restarting,
-            partition: Some(backend.name.clone()),
-            message,
-            retry: true,
-        })
-    }
-
-    /// Refuses the queued requests of clients for a process that starts only after a while.
-    fn refuse_queued(&mut self, id: BackendId) {
-        let Some(failure) = self.restarts_later(id) else { return };
-        let refused =
-            self.requests.filter(|it| it.to == To::Queue(id) && is_refusable(&it.owner, &it.purpose));
-        let Some(backend) = self.backends.get_mut(id) else { return };
-        let is_refused = |it: &Frame| SentId::of(it).is_some_and(|it| refused.contains(&it));
-        backend.queue().retain(|it| it.kind() != Kind::Request || !is_refused(it));
-        for sent in refused {
-            let Some(pending) = self.requests.take(sent) else { continue };
-            self.fail_request(&pending.owner, &pending.purpose, &failure);
-        }
-    }
-
-    /// Ends every progress token of a process that is gone, so that no spinner turns forever.
+    /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
     fn end_progress(&mut self, id: BackendId, message: &str, goes_on: impl Fn(&ConversationId) -> bool) {
         for params in self.tokens.abandoned(id, message, goes_on) {
             self.tell_editor(Frame::notification("$/progress", Some(&params)));
@@ -589,7 +579,13 @@ impl Mux {
         if !self.is_current(process) {
             return;
         }
-        debug!(?process, error, "stream ended");
+        debug!(?process, error, "has closed its stream, or must not go on");
+        let is_wanted =
+            !self.clients.is_shut_down() && self.backend(process.backend).is_some_and(Backend::goes_on);
+        let now = self.now();
+        if let Some(backend) = self.backends.get_mut(process.backend).filter(|_| is_wanted) {
+            backend.closed_at = Some(now);
+        }
         self.terminate(process, error.map(|it| (Cause::Transport, it)));
     }
 
@@ -756,21 +752,8 @@ impl Mux {
     }
 }
 
-/// Whether the client can send this request again later. Turns and the handshake wait.
-pub(crate) fn is_refusable(owner: &Owner, purpose: &Purpose) -> bool {
-    owner.is_client() && matches!(purpose, Purpose::Plain)
-}
-
-/// lspool refuses requests at once while the restart is further away than this.
-const LONG_WAIT: Duration = Duration::from_secs(2);
-
-/// How many crashes within the window make lspool tell the user.
-const MANY_CRASHES: usize = 3;
-
-/// Whole seconds for people, rounded up.
-fn seconds(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
-}
+/// How lspool ends a process that does not end with its stdin.
+const SIGTERM: i32 = 15;
 
 /// The user's choices for a failed backend.
 pub(crate) const RESTART: &str = "Restart";

@@ -6,16 +6,16 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::{debug, warn};
 
 use crate::{
     core::{
         event::{BackendId, ProcessId},
-        mux::{Mux, Severity, pool::backend::Deadline},
+        mux::{Mux, Severity, pool::backend::Deadline, successor::Differences},
         purpose::Purpose,
     },
-    rpc::{Frame, elements, member, path, text},
+    rpc::{Frame, elements, path, text},
 };
 
 /// How long a successor may take to repeat registrations and diagnostics.
@@ -111,41 +111,6 @@ fn commands(result: &[u8]) -> Vec<String> {
     elements(list).filter_map(|it| text(&list[it], &[])).collect()
 }
 
-/// The differences between two answers to `initialize` that matter to an editor that has seen the first, for people.
-fn differences(first: &[u8], next: &[u8]) -> Vec<String> {
-    let capabilities = |it: &[u8]| -> Option<Value> {
-        serde_json::from_slice(&it[member(it, "capabilities")?]).ok().filter(Value::is_object)
-    };
-    let (Some(first), Some(next)) = (capabilities(first), capabilities(next)) else { return Vec::new() };
-    let is_offered = |it: Option<&Value>| it.is_some_and(|it| !it.is_null() && *it != false);
-    let mut all: Vec<String> = first
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| {
-            let is_missing =
-                key.ends_with("Provider") && is_offered(Some(value)) && !is_offered(next.get(key));
-            is_missing.then(|| format!("`{key}` is missing"))
-        })
-        .collect();
-    let sync = |it: &Value| {
-        let it = &it["textDocumentSync"];
-        it.get("change").unwrap_or(it).as_u64().unwrap_or(0)
-    };
-    let encoding = |it: &Value| it["positionEncoding"].as_str().unwrap_or("utf-16").to_owned();
-    let legend = |it: &Value| it["semanticTokensProvider"]["legend"].clone();
-    if sync(&first) != sync(&next) {
-        all.push("`textDocumentSync` differs".to_owned());
-    }
-    if encoding(&first) != encoding(&next) {
-        all.push("`positionEncoding` differs".to_owned());
-    }
-    if is_offered(next.get("semanticTokensProvider")) && legend(&first) != legend(&next) {
-        all.push("the legend of semantic tokens differs".to_owned());
-    }
-    all
-}
-
 impl Mux {
     /// Begins cleaning after a successor is ready and has the session.
     pub(crate) fn begin_reconciling(&mut self, process: ProcessId, result: &[u8]) {
@@ -161,7 +126,7 @@ impl Mux {
             self.refresh_what_is_pulled(process.backend, result);
             self.register_new_commands(process, result);
             self.tell_of_restart(process);
-            self.tell_what_differs(process.backend, result);
+            self.note_differences(process.backend, result);
         }
     }
 
@@ -198,12 +163,15 @@ impl Mux {
         }
     }
 
-    /// Tells the user about different capabilities, because the editor relies on those of the first process.
-    fn tell_what_differs(&mut self, id: BackendId, result: &[u8]) {
-        let Some(backend) = self.backend(id) else { return };
-        let differs = differences(&self.servers.of(backend).session.offered, result);
-        if !differs.is_empty() {
-            let (name, differs) = (&backend.name, differs.join(", "));
+    /// The editor goes by the capabilities of the first process. Notes where this one does not do the same, and tells
+    /// the user what nobody can put into its terms.
+    fn note_differences(&mut self, id: BackendId, result: &[u8]) {
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        let offered = &self.servers.get(backend.server).session.offered;
+        backend.differences = Differences::between(offered, result);
+        let told = backend.differences.told();
+        if !told.is_empty() {
+            let (name, differs) = (&backend.name, told.join(", "));
             let text = format!(
                 "{name} has other capabilities after its restart: {differs}. Restart it from the editor."
             );
@@ -286,30 +254,5 @@ impl Mux {
         let asked = self.registrations.register(process, params);
         self.take_back(asked.unregister.as_deref(), Vec::new());
         asked.register
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::differences;
-
-    fn between(first: serde_json::Value, next: serde_json::Value) -> Vec<String> {
-        let of = |it| json!({"capabilities": it}).to_string().into_bytes();
-        differences(&of(first), &of(next))
-    }
-
-    #[test]
-    fn differences_list_only_capabilities_that_matter() {
-        let first = json!({"textDocumentSync": 2, "hoverProvider": true, "renameProvider": false});
-        assert!(between(first.clone(), first.clone()).is_empty());
-        let more = json!({"textDocumentSync": {"change": 2}, "hoverProvider": {}, "codeLensProvider": {}});
-        assert!(between(first.clone(), more).is_empty());
-        let less = between(first, json!({"positionEncoding": "utf-8"}));
-        assert_eq!(less.len(), 3, "{less:?}");
-        let legend = |it: &str| json!({"semanticTokensProvider": {"legend": {"tokenTypes": [it]}}});
-        assert_eq!(between(legend("a"), legend("b")), ["the legend of semantic tokens differs"]);
-        assert!(super::differences(b"{}", b"{}").is_empty());
     }
 }

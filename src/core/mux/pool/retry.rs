@@ -18,10 +18,11 @@ use crate::{
             requests::{Marks, Owner, Pending, To},
             routes::Keep,
             servers::Server,
+            session::documents::uri,
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{ErrorCode, Frame, Kind, RawId},
+    rpc::{ErrorCode, Frame, Kind, Patch, RawId},
 };
 
 /// What happens to a request of a dead process.
@@ -43,7 +44,8 @@ impl Mux {
         let Some(backend) = self.backend(process.backend) else { return };
         let (name, server) = (backend.name.clone(), self.servers.of(backend));
         let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
-        let fates: Vec<(SentId, Fate)> = asked.map(|(sent, it)| (sent, self.fate(it, next, server))).collect();
+        let fates: Vec<(SentId, Fate)> =
+            asked.map(|(sent, it)| (sent, self.fate(it, next, server))).collect();
         let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
@@ -86,16 +88,17 @@ impl Mux {
             .sort_by_key(|it| SentId::of(it).and_then(|it| first.get(&it).copied()).unwrap_or(SentId::MAX));
     }
 
-    /// Notes an answer of a successor to a client, with its items and ids.
+    /// A process that took the place of another has answered a client, or has said a part of the answer: it has made
+    /// items, or given ids, itself.
     pub(in crate::core::mux) fn note_answered_by_successor(
         &mut self,
         process: ProcessId,
         asked: &Frame,
-        answer: &Frame,
+        result: &[u8],
     ) {
         if let Some(backend) = self.backends.get_mut(process.backend) {
-            backend.items.note(asked, answer);
-            backend.results.note(asked, answer);
+            backend.items.note(asked, result);
+            backend.results.note(asked, result);
         }
     }
 
@@ -103,6 +106,9 @@ impl Mux {
     pub(crate) fn for_successor(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
         if process.generation.0 == 1 {
             return Some(frame);
+        }
+        if frame.method() == Some("textDocument/didChange") {
+            return Some(self.with_whole_text(process, &frame).unwrap_or(frame));
         }
         let Some(backend) = self.backend(process.backend) else { return Some(frame) };
         let params = frame.params().unwrap_or(b"null");
@@ -114,7 +120,10 @@ impl Mux {
                 self.answer_foreign(&owner, rule, params);
                 None
             }
-            None => Some(backend.results.without_foreign_ids(&frame).unwrap_or(frame)),
+            None => {
+                let frame = backend.results.without_foreign_ids(&frame).unwrap_or(frame);
+                Some(backend.differences.asked(&frame).unwrap_or(frame))
+            }
         }
     }
 
@@ -150,6 +159,24 @@ impl Mux {
             return Fate::Spent;
         }
         if streamed || next != Successor::Follows { Fate::Dropped } else { Fate::Again }
+    }
+
+    /// A change of a document as a process is told it that takes whole texts only.
+    fn with_whole_text(&mut self, process: ProcessId, change: &Frame) -> Option<Frame> {
+        let backend = self.backend(process.backend).filter(|it| it.differences.wants_whole_texts)?;
+        let (server, params) = (backend.server, change.params()?);
+        let text = self.servers.get_mut(server).session.documents.text(&uri(params, "textDocument")?)?;
+        let changes = [br#"[{"text":"#.as_slice(), &text, b"}]"].concat();
+        Some(change.with_params(&Patch::of(params).set("contentChanges", &changes).finish()))
+    }
+
+    /// An answer of a process as the editor gets it, if that is another.
+    pub(in crate::core::mux) fn of_successor(&self, pending: &Pending, answer: &Frame) -> Option<Frame> {
+        let To::Process(process) = pending.to else { return None };
+        if process.generation.0 == 1 {
+            return None;
+        }
+        self.backend(process.backend)?.differences.answered(&pending.frame, answer)
     }
 
     /// What a process that is gone was asked before it was ready is asked of the next one. Gives the numbers under

@@ -60,7 +60,14 @@ struct Document {
     version: Vec<u8>,
 }
 
-/// The open documents and notebooks by URI.
+/// What names an open document: its URI.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DocumentKey {
+    Text(String),
+    Notebook(String),
+}
+
+/// Open documents by URI, and notebooks likewise.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     encoding: Encoding,
@@ -144,16 +151,38 @@ impl Documents {
         }
     }
 
-    /// The messages that open every document with its current text and version.
-    pub(crate) fn restored(&mut self) -> Vec<(&'static str, Bytes)> {
-        let encoding = self.encoding;
-        let texts = self.texts.values_mut().map(|document| {
-            document.fold(encoding);
-            ("textDocument/didOpen", document.params())
-        });
-        let notebooks =
-            self.notebooks.values_mut().map(|it| ("notebookDocument/didOpen", it.params(encoding)));
-        texts.chain(notebooks).collect()
+    /// The text of an open document, as a raw JSON string.
+    pub(crate) fn text(&mut self, uri: &str) -> Option<Vec<u8>> {
+        let document = self.texts.get_mut(uri)?;
+        document.fold(self.encoding);
+        let params = document.params();
+        path(&params, &TEXT).map(|range| params[range].to_vec())
+    }
+
+    /// Every open document, in the order in which a fresh process is told them.
+    pub(crate) fn open(&self) -> Vec<DocumentKey> {
+        let texts = self.texts.keys().cloned().map(DocumentKey::Text);
+        texts.chain(self.notebooks.keys().cloned().map(DocumentKey::Notebook)).collect()
+    }
+
+    /// What a fresh process is told of an open document: its current text and version.
+    pub(crate) fn restored(&mut self, key: &DocumentKey) -> Option<(&'static str, Bytes)> {
+        match key {
+            DocumentKey::Text(uri) => {
+                let document = self.texts.get_mut(uri)?;
+                document.fold(self.encoding);
+                Some(("textDocument/didOpen", document.params()))
+            }
+            DocumentKey::Notebook(uri) => {
+                let notebook = self.notebooks.get_mut(uri)?;
+                Some(("notebookDocument/didOpen", notebook.params(self.encoding)))
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn all_restored(&mut self) -> Vec<(&'static str, Bytes)> {
+        self.open().iter().filter_map(|it| self.restored(it)).collect()
     }
 }
 
@@ -226,7 +255,7 @@ mod tests {
             let change = json!({"textDocument": {"uri": "u", "version": n + 2}, "contentChanges": [{"range": range, "text": with}]});
             documents.changed(&bytes(&change));
         }
-        let restored = documents.restored();
+        let restored = documents.all_restored();
         let open: Value = serde_json::from_slice(&restored[0].1).unwrap();
         assert_eq!(open["textDocument"]["version"], json!(edits.len() + 1));
         assert_eq!(open["textDocument"]["extra"], json!(7));
@@ -299,7 +328,7 @@ mod tests {
                 );
                 documents.changed(&[head.as_bytes(), text, br#""}]}"#].concat());
             }
-            let params = documents.restored().pop().unwrap().1;
+            let params = documents.all_restored().pop().unwrap().1;
             let range = path(&params, &TEXT).unwrap();
             params[range.start + 1..range.end - 1].to_vec()
         };
@@ -337,8 +366,8 @@ mod tests {
             documents.changed(&bytes(&change));
             assert!(documents.texts["u"].changes.n_bytes() <= UNFOLDED_BYTES + 2000);
         }
-        assert_eq!(documents.restored().len(), 1);
+        assert_eq!(documents.all_restored().len(), 1);
         documents.closed(br#"{"textDocument":{"uri":"u"}}"#);
-        assert!(documents.restored().is_empty());
+        assert!(documents.all_restored().is_empty());
     }
 }

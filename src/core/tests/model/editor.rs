@@ -43,6 +43,8 @@ pub(super) struct EditorModel {
     pub(super) documents: Documents,
     /// Methods by id, with the process that was first to register it.
     pub(super) registered: BTreeMap<String, (String, ProcessId)>,
+    /// All tokens that it was ever asked to create.
+    created: BTreeSet<String>,
     /// The editor's names for the tokens of servers.
     pub(super) tokens: BTreeMap<(BackendId, String), Value>,
     pub(super) work: Vec<Work>,
@@ -494,6 +496,7 @@ impl World {
                 let mut others = self.editor.tokens.iter().filter(|(other, _)| **other != key);
                 let taken = others.any(|(other, it)| *it == ours && lives(other.0));
                 assert!(!taken, "two servers have the token {ours}");
+                self.editor.created.insert(ours.to_string());
                 self.editor.tokens.insert(key, ours);
             }
             (_, Some(_)) | ("window/showMessageRequest", None) => {}
@@ -539,7 +542,13 @@ impl World {
                 };
                 // Of two processes with equal tokens, the one that is gone.
                 let work = self.editor.work.iter_mut().filter(same).min_by_key(|it| !ends(it));
-                let work = work.unwrap_or_else(|| panic!("{message} ends what is not open"));
+                let Some(work) = work else {
+                    // It was created and has not begun, or it has outlived its answer.
+                    let is_created = self.editor.created.contains(&params["token"].to_string());
+                    let has_begun = self.editor.work.iter().any(|it| it.token == params["token"] && ends(it));
+                    assert!(is_created || has_begun, "{message} ends what is not open");
+                    return;
+                };
                 let ended = (work.process.backend, work.turn.clone());
                 // A server that begins a turn twice has it ended once.
                 let twice = |it: &&mut Work| same(it) && (it.process.backend, it.turn.clone()) == ended;

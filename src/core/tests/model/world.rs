@@ -309,6 +309,7 @@ impl World {
                 Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {
                     self.trace.push("teams".to_owned());
                 }
+                Effect::AwaitDrained(_) => unreachable!("no document is large"),
                 Effect::KeepMode(_) => unreachable!("no mode is wanted"),
                 Effect::CloseInput(process) => {
                     self.trace.push(format!("close {process:?}"));

@@ -383,6 +383,7 @@ impl World for Plant {
                 stdin: Box::new(stdin),
                 stdout: Box::new(stdout),
                 stderr: Box::new(stderr),
+                displaced: None,
             })
         })
     }

@@ -57,6 +57,7 @@ impl Commands for Counting {
                 stdin: Box::new(tokio::io::sink()),
                 stdout: Box::new(tokio::io::empty()),
                 stderr: Box::new(tokio::io::empty()),
+                displaced: None,
             })
         })
     }

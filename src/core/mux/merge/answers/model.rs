@@ -38,6 +38,7 @@ const SHAPES: [(Shape, &str); 19] = [
 ];
 
 /// How many kinds of cases there are: the first byte of a case chooses one.
+#[cfg(test)]
 pub(crate) const KINDS: usize = SHAPES.len();
 
 /// Plays the case that these bytes stand for.

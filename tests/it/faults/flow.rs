@@ -8,7 +8,7 @@ use crate::support::editor::Pending;
 
 /// The memory of an idle lspool with the high-water mark of the editor's outbox, and room to spare, in KiB. Less than
 /// a test forwards.
-const BOUNDED: u64 = 28 * 1024;
+const BOUNDED: u64 = 12 * 1024;
 
 #[test]
 fn slow_editor_blocks_nobody_and_gets_everything() {

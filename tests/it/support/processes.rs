@@ -131,9 +131,10 @@ impl Process {
         self.status("VmRSS:")
     }
 
-    /// The most resident memory it ever had, in KiB; 0 if it is gone.
+    /// The most memory it ever had, in KiB, without the pages of its program, which depend on how large that is; 0 if
+    /// it is gone.
     pub fn peak_kib(&self) -> u64 {
-        self.status("VmHWM:")
+        self.status("VmHWM:").saturating_sub(self.status("RssFile:"))
     }
 
     fn status(&self, name: &str) -> u64 {

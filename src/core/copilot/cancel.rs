@@ -42,6 +42,13 @@ impl Copilot {
                 mux.cancel_queued(sent);
                 self.fail_unsent(mux, sent);
             }
+            // The process was asked about the sign-in: no process has the create itself.
+            (To::Process(process), _)
+                if matches!(pending.purpose, Purpose::Copilot(CopilotPurpose::Create(_))) =>
+            {
+                mux.cancel_at(process, sent, frame);
+                self.fail_unsent(mux, sent);
+            }
             (To::Process(process), _) => {
                 mux.cancel_at(process, sent, frame);
                 self.note_cancelled(mux, sent, process);

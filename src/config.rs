@@ -237,7 +237,7 @@ pub struct ServerConfig {
     pub isolation: Isolation,
     /// What happens to a conversation beyond `max_processes`.
     pub on_limit: OnLimit,
-    /// In a group: the `languageId`s of the documents that it is told of; all if empty.
+    /// In a group: the `languageId`s of the documents that lspool opens in it; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub languages: Vec<String>,
     /// In a group: the only features that it is used for.

@@ -24,7 +24,7 @@ const LIMITS: &[(&str, &str)] = &[
 /// Values of permission modes that limit nothing.
 const OPEN: [&str; 4] = ["acceptEdits", "auto", "bypassPermissions", "default"];
 
-/// What the user is told of a key that would be a limit elsewhere.
+/// The warning about a key that is a limit in other programs.
 pub(super) fn not_honored(key: &str, value: &Value) -> Option<String> {
     let plain = key.to_lowercase().replace(['-', '_'], "");
     let (name, instead) = LIMITS.iter().find(|(it, _)| *it == plain)?;

@@ -68,7 +68,7 @@ pub(super) fn initialize(folder: &Path) -> Value {
     })
 }
 
-/// The answer to what is no question to a person.
+/// The answer to a request that asks no person.
 pub(super) fn at_once(method: &str, params: &[u8]) -> Option<Value> {
     let params = || json::read::<Value>(params).unwrap_or_default();
     match method {

@@ -577,7 +577,7 @@ fn failed_task_starts_again_as_often_as_ordered() {
             "taskCompleted 1 skipped"
         ]
     );
-    // Each time in a new conversation, which is told why.
+    // Each attempt has a new conversation, which gets the reason.
     let asked: Vec<&String> = world.open.values().flatten().filter(|it| it.contains("t0")).collect();
     let told = |it: &&&String| it.contains("The task was begun before and not finished: it has crashed");
     assert_eq!(asked.iter().filter(told).count(), 2, "{asked:?}");

@@ -89,7 +89,7 @@ pub(super) fn task(
     }
 }
 
-/// What a worker is told of a task that somebody has begun before.
+/// The note for a worker whose task was begun before.
 pub(super) fn again(why: &str) -> String {
     let why = inert(&bounded(why, LONGEST.0));
     format!(

@@ -740,7 +740,7 @@ impl Agents {
         })
     }
 
-    /// The user does not want what a member does in this turn. Its lead is told so.
+    /// Cancels the turn of a member for the user, and tells its lead.
     pub(super) fn cancel_member(&mut self, copilot: &mut Copilot, mux: &mut Mux, name: &str, at: usize) {
         let live_member = self.teams.live.get(name).and_then(|it| it.live_members.get(at));
         if let Some(internal) = live_member.and_then(|it| it.internal) {

@@ -147,7 +147,7 @@ fn find_members(plan: &Plan, config: &Config, workspace: &Workspace, env: &Env) 
     Ok(Members { first, others: members.collect() })
 }
 
-/// What the user is told of a member that the group has to do without.
+/// The warning about a missing member.
 fn missing_member(member: &Member) -> Option<String> {
     member.missing.as_ref().map(|it| format!("lspool: {} could not start: {it}", member.name))
 }

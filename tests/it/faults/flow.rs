@@ -245,7 +245,7 @@ fn server_that_never_reads_is_terminated_before_memory_fills() {
     let next = pair.host.accept();
     next.on("initialize", |_| Ok(json!({"capabilities": {}})));
     pair.check_alive(&next);
-    assert!(pair.peak_kib() < (64 + 32) * 1024, "{} KiB", pair.peak_kib());
+    assert!(pair.peak_kib() < (64 + 12) * 1024, "{} KiB", pair.peak_kib());
     pair.end(&next);
 }
 

@@ -40,7 +40,7 @@ pub(in crate::core::agents) enum SubAgentState {
     Ended(Result<String, String>),
     /// It was cancelled.
     Cancelled,
-    /// The user has cancelled it alone, and its lead is told so.
+    /// The user has cancelled it alone. lspool tells its lead.
     Withdrawn,
 }
 

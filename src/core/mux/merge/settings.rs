@@ -3,22 +3,12 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    core::{event::ServerId, mux::Mux},
+    core::{
+        event::ServerId,
+        mux::{Mux, merge::union},
+    },
     rpc::{Frame, Patch, member},
-    util::json,
 };
-
-/// Lays one value over another: tables are joined, anything else takes the other's place.
-fn lay(over: &Value, under: &mut Value) {
-    match (over, under) {
-        (Value::Object(over), Value::Object(under)) => {
-            for (key, value) in over {
-                lay(value, under.entry(key.clone()).or_insert(Value::Null));
-            }
-        }
-        (over, under) => under.clone_from(over),
-    }
-}
 
 /// What is set for a section: `a.b` is a table in a table. None: all.
 fn section<'a>(settings: &'a Map<String, Value>, name: Option<&str>) -> Option<Value> {
@@ -54,9 +44,7 @@ impl Mux {
         let settings = self.settings_of(server)?;
         let one = |(name, value): (&Option<String>, &&[u8])| {
             let Some(own) = section(settings, name.as_deref()) else { return value.to_vec() };
-            let mut all = json::read(value).unwrap_or_default();
-            lay(&own, &mut all);
-            all.to_string().into_bytes()
+            union::laid_over(Some(value), &own)
         };
         Some(sections.iter().zip(values).map(one).collect())
     }
@@ -69,10 +57,9 @@ impl Mux {
         }
         let params = frame.params().unwrap_or(b"{}");
         let said = member(params, "settings").map(|it| &params[it]);
-        let mut all = said.and_then(|it| json::read(it).ok()).unwrap_or_default();
-        lay(&Value::Object(settings.clone()), &mut all);
+        let all = union::laid_over(said, &Value::Object(settings.clone()));
         let params = if params.starts_with(b"{") { params } else { b"{}" };
-        Some(frame.with_params(&Patch::of(params).set("settings", all.to_string().as_bytes()).finish()))
+        Some(frame.with_params(&Patch::of(params).set("settings", &all).finish()))
     }
 }
 
@@ -83,15 +70,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_found_by_section_and_laid_over() {
+    fn settings_are_found_by_section() {
         let settings = json!({"a": {"b": {"c": 1}}, "x.y": 2});
         let settings = settings.as_object().unwrap();
         assert_eq!(section(settings, Some("a.b")), Some(json!({"c": 1})));
         assert_eq!(section(settings, Some("x.y")), Some(json!(2)));
         assert_eq!(section(settings, Some("a.z")), None);
         assert_eq!(section(settings, None), Some(Value::Object(settings.clone())));
-        let mut under = json!({"b": {"d": 2}, "e": 3});
-        lay(&json!({"b": {"c": 1}, "e": null}), &mut under);
-        assert_eq!(under, json!({"b": {"c": 1, "d": 2}, "e": null}));
     }
 }

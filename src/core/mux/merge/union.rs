@@ -16,7 +16,7 @@ pub(crate) use self::{
     late::{Addition, LateMember, addition, late},
     legends::{Legend, MemberLegends, legends},
     narrow::narrow,
-    offer::offer,
+    offer::{laid_over, offer},
 };
 use super::{
     abilities::{IncludeText, Sync, SyncKind},

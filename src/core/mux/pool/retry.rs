@@ -18,11 +18,10 @@ use crate::{
             requests::{Marks, Owner, Pending, To},
             routes::Keep,
             servers::Server,
-            session::documents::uri,
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{ErrorCode, Frame, Kind, Patch, RawId},
+    rpc::{ErrorCode, Frame, Kind, RawId},
 };
 
 /// What happens to a request of a dead process.
@@ -165,9 +164,8 @@ impl Mux {
     fn with_whole_text(&mut self, process: ProcessId, change: &Frame) -> Option<Frame> {
         let backend = self.backend(process.backend).filter(|it| it.differences.wants_whole_texts)?;
         let (server, params) = (backend.server, change.params()?);
-        let text = self.servers.get_mut(server).session.documents.text(&uri(params, "textDocument")?)?;
-        let changes = [br#"[{"text":"#.as_slice(), &text, b"}]"].concat();
-        Some(change.with_params(&Patch::of(params).set("contentChanges", &changes).finish()))
+        let whole = self.servers.get_mut(server).session.documents.as_whole(params)?;
+        Some(change.with_params(&whole))
     }
 
     /// An answer of a process as the editor gets it, if that is another.

@@ -116,12 +116,7 @@ impl Documents {
 
     /// Parameters of a `didChange` that say the whole text as it is. None: it is not known.
     pub(crate) fn as_whole(&mut self, params: &[u8]) -> Option<Vec<u8>> {
-        let document = self.texts.get_mut(&uri(params, "textDocument")?)?;
-        document.fold(self.encoding);
-        let text = match &document.text {
-            Some(text) => LooseText::quoted(text),
-            None => document.open[path(&document.open, &TEXT)?].to_vec(),
-        };
+        let text = self.text(&uri(params, "textDocument")?)?;
         let change = [br#"[{"text":"#.as_slice(), &text, b"}]"].concat();
         Some(Patch::of(params).set("contentChanges", &change).finish())
     }
@@ -152,7 +147,7 @@ impl Documents {
     }
 
     /// The text of an open document, as a raw JSON string.
-    pub(crate) fn text(&mut self, uri: &str) -> Option<Vec<u8>> {
+    fn text(&mut self, uri: &str) -> Option<Vec<u8>> {
         let document = self.texts.get_mut(uri)?;
         document.fold(self.encoding);
         let params = document.params();

@@ -51,7 +51,7 @@ fn init_options_of(params: &[u8], member: &str, configured: Option<&Value>) -> O
 }
 
 /// Objects are joined by key; anything else takes the place of what was there.
-fn laid_over(below: Option<&[u8]>, above: &Value) -> Vec<u8> {
+pub(crate) fn laid_over(below: Option<&[u8]>, above: &Value) -> Vec<u8> {
     let (Some(below), Value::Object(above)) = (below.filter(|it| is_object(it)), above) else {
         return to_json(above);
     };

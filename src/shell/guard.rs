@@ -58,7 +58,7 @@ impl Mark {
 
 /// The side of the guard in lspool. Writes every process and file that the guard must end or remove.
 ///
-/// Starts the guard when there is time, and again after its death.
+/// Starts the guard, and again after its death.
 #[derive(Debug)]
 pub struct Guard {
     program: PathBuf,
@@ -109,7 +109,7 @@ impl Guard {
         self.running.as_ref().map(|(child, _)| child.id())
     }
 
-    /// Adds the group of a new process. Does not start the guard: [`Guard::start`] does, when there is time.
+    /// Adds the group of a new process.
     pub fn add_group(&mut self, group: u32) {
         self.groups.insert(group);
         self.tell(format!("+{group}\n").as_bytes());

@@ -36,9 +36,6 @@ use super::{
 };
 use crate::core::event::{Displaced, Exit, Launch, SpawnFailure};
 
-/// The delay of the guard, so that it does not slow down the first server.
-const GUARD_DELAY: Duration = Duration::from_millis(2);
-
 /// The operating system, with the guard of the started processes.
 #[derive(Debug)]
 pub struct System {
@@ -79,6 +76,8 @@ struct Starter {
 impl Starter {
     /// `leads`: makes the process the leader of its group. The leader of a session must not lead a group before.
     fn start(&self, launch: Arc<Launch>, leads: bool) -> Starting {
+        // Before the process: no moment at which lspool dies may leave it behind.
+        self.start_guard();
         let mark = self.guard.borrow().mark().value().to_owned();
         let prepare = move |mut command: Command, launch: &Launch, folder: Option<&Path>| {
             command
@@ -143,7 +142,6 @@ impl Starter {
         widen(&stdin);
         widen(&stdout);
         self.guard.borrow_mut().add_group(pid.as_raw_nonzero().get().unsigned_abs());
-        self.start_guard_soon();
         Spawned {
             leader: Box::new(Own { pid, child, _parent: parent, guard: self.guard.clone() }),
             stdin: Box::new(stdin),
@@ -153,19 +151,18 @@ impl Starter {
         }
     }
 
-    fn start_guard_soon(&self) {
+    fn start_guard(&self) {
         if self.guard.borrow().is_running() {
             return;
         }
-        let (guard, is_kept) = (self.guard.clone(), self.is_kept.replace(true));
+        if self.is_kept.replace(true) {
+            return self.guard.borrow_mut().start();
+        }
+        // Before the guard can die. A missed death would leave lspool without a guard.
+        let deaths = signal(SignalKind::child());
+        self.guard.borrow_mut().start();
+        let guard = self.guard.clone();
         spawn_local(async move {
-            sleep(GUARD_DELAY).await;
-            if is_kept {
-                return guard.borrow_mut().start();
-            }
-            // Before the guard can die. A missed death would leave lspool without a guard.
-            let deaths = signal(SignalKind::child());
-            guard.borrow_mut().start();
             let Ok(mut deaths) = deaths else { return };
             while deaths.recv().await.is_some() {
                 guard.borrow_mut().restart_if_dead();

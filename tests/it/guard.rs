@@ -73,6 +73,13 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
+fn no_process_survives_lspool_killed_at_its_first_start() {
+    let (mut child, mark) = start("kill -KILL $PPID; trap '' TERM HUP INT; while :; do sleep 1003; done");
+    child.wait().unwrap();
+    mark.wait_gone(Duration::from_secs(5));
+}
+
+#[test]
 fn no_process_survives_sigkill_of_lspool() {
     let (mut child, mark) = start(STUBBORN);
     for helper in ["sleep 1001", "sleep 1002", "sleep 1003"] {

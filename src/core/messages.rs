@@ -273,8 +273,8 @@ impl Proxy {
                 {
                     return;
                 }
-                if let Purpose::Copilot(CopilotPurpose::Create(create)) = &pending.purpose {
-                    let placed = copilot.on_sign_in_answered(mux, &pending, create, answer);
+                if let Purpose::Copilot(CopilotPurpose::SignInCheck(request)) = &pending.purpose {
+                    let placed = copilot.on_sign_in_answered(mux, &pending, request, answer);
                     return self.create(placed);
                 }
                 let left = agents.suspend_for_results(copilot, mux, sent, pending, answer);

@@ -92,8 +92,9 @@ pub(crate) enum CopilotPurpose {
     Prove,
     /// A sign-in that one process has done and the others must follow.
     SignIn,
-    /// Whether somebody is signed in, before this conversation is created, which needs a process.
-    Create(Frame),
+    /// Whether somebody is signed in, before this request is sent on: a create that needs a process, or a request
+    /// about the conversation that it creates.
+    SignInCheck(Frame),
     /// A tool call or confirmation of this conversation, asked of the editor.
     ToolCall { conversation: Option<ConversationId>, kind: ToolQuestion },
 }

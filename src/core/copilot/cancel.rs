@@ -44,7 +44,7 @@ impl Copilot {
             }
             // The process was asked about the sign-in: no process has the create itself.
             (To::Process(process), _)
-                if matches!(pending.purpose, Purpose::Copilot(CopilotPurpose::Create(_))) =>
+                if matches!(pending.purpose, Purpose::Copilot(CopilotPurpose::SignInCheck(_))) =>
             {
                 mux.cancel_at(process, sent, frame);
                 self.fail_unsent(mux, sent);
@@ -70,7 +70,7 @@ impl Copilot {
             | CopilotPurpose::Mode(_)
             | CopilotPurpose::Prove
             | CopilotPurpose::SignIn
-            | CopilotPurpose::Create(_)
+            | CopilotPurpose::SignInCheck(_)
             | CopilotPurpose::ToolCall { .. } => {}
         }
     }

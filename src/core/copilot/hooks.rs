@@ -106,6 +106,9 @@ impl Copilot {
             }
             return None;
         }
+        if self.waits_for_create(mux, &owner, frame) {
+            return None;
+        }
         match route(frame.method().unwrap_or_default()) {
             Route::TurnDelete => {
                 self.on_turn_delete(frame);
@@ -357,7 +360,7 @@ impl Copilot {
         answer: &Frame,
     ) {
         match purpose {
-            CopilotPurpose::ToolCall { .. } | CopilotPurpose::Create(_) => {}
+            CopilotPurpose::ToolCall { .. } | CopilotPurpose::SignInCheck(_) => {}
             CopilotPurpose::Turn { conversation, kind, .. } => {
                 self.on_turn_answered(mux, process, sent, &conversation, kind, answer);
             }
@@ -398,7 +401,7 @@ impl Copilot {
             CopilotPurpose::Project | CopilotPurpose::Narrow => mux.terminate(process, None),
             CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, *ask, None),
             CopilotPurpose::Prove => self.on_proof_answered(mux, process, None),
-            CopilotPurpose::SignIn | CopilotPurpose::Create(_) | CopilotPurpose::ToolCall { .. } => {}
+            CopilotPurpose::SignIn | CopilotPurpose::SignInCheck(_) | CopilotPurpose::ToolCall { .. } => {}
         }
     }
 

@@ -9,9 +9,11 @@ use crate::{
     core::{
         copilot::selection::Choice,
         event::ProcessId,
+        ids::ConversationId,
         mux::{
             Mux,
             failure::{Cause, Failure},
+            from_client::field,
             pool::backend::Backend,
             requests::{Owner, Pending},
         },
@@ -80,10 +82,31 @@ impl Copilot {
         if !needs_process || !self.session.may_be_signed_out || !self.generic_session(mux).is_initialized() {
             return false;
         }
-        let asked = Frame::request(RawId::from(0), NEEDS_SIGN_IN, Some(b"{}"));
-        let purpose = Purpose::Copilot(CopilotPurpose::Create(frame.clone()));
-        mux.send_to_backend(self.primary, owner.clone(), purpose, &asked);
+        self.ask_for_sign_in(mux, owner, frame);
         true
+    }
+
+    /// A request about a conversation whose create waits for the sign-in waits with it. Whether it does.
+    pub(super) fn waits_for_create(&self, mux: &mut Mux, owner: &Owner, frame: &Frame) -> bool {
+        let Some(id) = field::<ConversationId>(frame, "conversationId") else { return false };
+        let creates = |it: &Pending| match &it.purpose {
+            Purpose::Copilot(CopilotPurpose::SignInCheck(request)) => {
+                request.method() == Some("conversation/create")
+                    && field(request, "conversationId").as_ref() == Some(&id)
+            }
+            _ => false,
+        };
+        let waits = self.conversations.get(&id).is_none() && mux.requests().iter().any(|(_, it)| creates(it));
+        if waits {
+            self.ask_for_sign_in(mux, owner, frame);
+        }
+        waits
+    }
+
+    fn ask_for_sign_in(&self, mux: &mut Mux, owner: &Owner, waiting: &Frame) {
+        let asked = Frame::request(RawId::from(0), NEEDS_SIGN_IN, Some(b"{}"));
+        let purpose = Purpose::Copilot(CopilotPurpose::SignInCheck(waiting.clone()));
+        mux.send_to_backend(self.primary, owner.clone(), purpose, &asked);
     }
 
     fn has_process(&self, mux: &Mux, set: &ToolSet) -> bool {
@@ -91,12 +114,13 @@ impl Copilot {
         set.is_all() || of_set.map(|(id, _)| id).any(|id| mux.backend(id).is_some_and(Backend::accepts))
     }
 
-    /// The primary has answered whether somebody is signed in: gives the place of the conversation that waits for it.
+    /// The primary has answered whether somebody is signed in: the request that waits for it goes on. Gives the place
+    /// of a conversation that is to be created.
     pub(crate) fn on_sign_in_answered(
         &mut self,
         mux: &mut Mux,
         pending: &Pending,
-        create: &Frame,
+        request: &Frame,
         answer: &Frame,
     ) -> Option<Placed> {
         if pending.marks.cancelled {
@@ -109,6 +133,6 @@ impl Copilot {
             return None;
         }
         self.session.may_be_signed_out = false;
-        self.on_create(mux, pending.owner.clone(), create)
+        self.on_client_request(mux, pending.owner.clone(), None, request)
     }
 }

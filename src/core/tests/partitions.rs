@@ -485,6 +485,42 @@ fn says_sign_in(it: &mut Stage, kind: &str) {
 }
 
 #[test]
+fn requests_about_conversation_wait_for_create_that_waits_for_sign_in() {
+    let mut it = Stage::copilot();
+    let primary = process(0, 1);
+    let set = json!({"conversationId": "c", "lspool": {"tools": ["a"]}});
+    says_sign_in(&mut it, "Error");
+    it.create(1, &set);
+    let turn = json!({"id": 2, "method": "conversation/turn", "params": {"conversationId": "c", "workDoneToken": "2"}});
+    it.editor(turn.clone());
+    let asked = it.take(Peer::Backend(primary));
+    assert_eq!(asked.iter().map(name).collect::<Vec<_>>(), ["copilot/models"; 2]);
+    // The answers come in the other order: the turn asks again.
+    it.server(primary, json!({"id": asked[1]["id"], "result": []}));
+    let again = it.take(Peer::Backend(primary));
+    assert_eq!(again.iter().map(name).collect::<Vec<_>>(), ["copilot/models"]);
+    it.server(primary, json!({"id": asked[0]["id"], "result": []}));
+    it.server(primary, json!({"id": again[0]["id"], "result": []}));
+    let told = it.start(process(1, 1), &[]);
+    assert_eq!(name(told.last().unwrap()), "conversation/create");
+    let create = told.last().unwrap();
+    it.server(process(1, 1), json!({"id": create["id"], "result": {"conversationId": "c", "turnId": "t"}}));
+    let told = it.take(Peer::Backend(process(1, 1)));
+    assert_eq!(told.iter().map(name).collect::<Vec<_>>(), ["conversation/turn"]);
+    assert!(it.told(primary).iter().all(|it| it != "conversation/turn"));
+    // Nobody is signed in: both are told so.
+    says_sign_in(&mut it, "Error");
+    it.create(3, &json!({"conversationId": "d", "lspool": {"tools": ["b"]}}));
+    it.editor(json!({"id": 4, "method": "conversation/destroy", "params": {"conversationId": "d"}}));
+    it.take(EDITOR);
+    for asked in it.take(Peer::Backend(primary)) {
+        it.server(primary, json!({"id": asked["id"], "error": {"code": 1000, "message": "who are you"}}));
+    }
+    let codes = it.take(EDITOR).iter().map(|it| it["error"]["code"].clone()).collect::<Vec<_>>();
+    assert_eq!(codes, [1000, 1000]);
+}
+
+#[test]
 fn create_starts_no_process_while_nobody_is_signed_in() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);

@@ -85,7 +85,7 @@ pub(crate) fn is_refusable(owner: &Owner, purpose: &Purpose) -> bool {
         // Internal conversations have nobody who would ask again.
         (
             Owner::Client(client, _),
-            Purpose::Copilot(CopilotPurpose::Turn { .. } | CopilotPurpose::Create(_)),
+            Purpose::Copilot(CopilotPurpose::Turn { .. } | CopilotPurpose::SignInCheck(_)),
         ) => !client.is_internal(),
         _ => false,
     }

@@ -548,8 +548,13 @@ impl World {
         // process.
         let cancels = ["$/cancelRequest", "window/workDoneProgress/cancel"].contains(&said.method());
         // A turn that another process has begun waits for the editor's open answers.
-        let again = said.method() == "conversation/create" && said.heard.len() > 1;
+        let creates = said.method() == "conversation/create";
+        let again = creates && said.heard.len() > 1;
+        // A create waits while lspool asks whether somebody is signed in.
+        let signs = |it: &Said| it.by == EDITOR && ["signOut", "github/didChangeAuth"].contains(&it.method());
+        let asks_first = creates && self.said.values().any(signs);
         let aside = again
+            || asks_first
             || said.method() == "conversation/turn"
             || (said.by == EDITOR && (cancels || said.frame.kind() == Kind::Response));
         let last = match (to, said.by) {

@@ -75,6 +75,18 @@ pub(crate) enum Purpose {
     Copilot(CopilotPurpose),
 }
 
+impl Purpose {
+    /// Whether the answer ends a turn of a conversation.
+    pub(crate) fn is_turn(&self) -> bool {
+        matches!(self, Purpose::Copilot(CopilotPurpose::Turn { .. }))
+    }
+
+    /// Whether a conversation waits for the answer: a turn, or the check before it.
+    pub(crate) fn is_of_conversation(&self) -> bool {
+        self.is_turn() || matches!(self, Purpose::Copilot(CopilotPurpose::SignInCheck(_)))
+    }
+}
+
 /// The meaning of an answer to the Copilot half.
 #[derive(Clone, Debug)]
 pub(crate) enum CopilotPurpose {

@@ -7,6 +7,7 @@ mod delegating;
 mod documents;
 mod endings;
 mod far_restarts;
+mod group_model;
 mod groups;
 mod mcp;
 mod model;

@@ -34,7 +34,7 @@ fn member(name: &str) -> Member {
 }
 
 /// A group of these, which the editor has not initialized.
-fn group(names: &[&str]) -> Stage {
+pub(super) fn group(names: &[&str]) -> Stage {
     let mut it = Stage::new(ServerKind::Generic);
     // What is put together depends on the texts.
     it.core = Taped::with_texts(Identity { pid: 77, started: 5 }, true);

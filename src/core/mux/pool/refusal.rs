@@ -9,9 +9,9 @@ use crate::{
         mux::{
             Mux, Severity,
             failure::{Cause, Failure},
-            requests::{Owner, Pending, To},
+            requests::{Owner, To},
         },
-        purpose::{CopilotPurpose, Purpose, SentId},
+        purpose::{Purpose, SentId},
     },
     rpc::{Frame, Kind},
 };
@@ -62,10 +62,9 @@ impl Mux {
     /// the turns.
     pub(super) fn refuse_queued(&mut self, id: BackendId, turns: &[SentId]) {
         let Some(failure) = self.restarts_later(id) else { return };
-        let is_turn = |it: &Pending| matches!(it.purpose, Purpose::Copilot(CopilotPurpose::Turn { .. }));
-        let mut refused = self
-            .requests
-            .filter(|it| it.to == To::Queue(id) && !is_turn(it) && is_refusable(&it.owner, &it.purpose));
+        let mut refused = self.requests.filter(|it| {
+            it.to == To::Queue(id) && !it.purpose.is_turn() && is_refusable(&it.owner, &it.purpose)
+        });
         refused.extend(turns);
         refused.sort_unstable();
         let Some(backend) = self.backends.get_mut(id) else { return };
@@ -83,10 +82,7 @@ pub(crate) fn is_refusable(owner: &Owner, purpose: &Purpose) -> bool {
     match (owner, purpose) {
         (Owner::Client(..), Purpose::Plain | Purpose::Initialize) | (Owner::Part(_), Purpose::Plain) => true,
         // Internal conversations have nobody who would ask again.
-        (
-            Owner::Client(client, _),
-            Purpose::Copilot(CopilotPurpose::Turn { .. } | CopilotPurpose::SignInCheck(_)),
-        ) => !client.is_internal(),
+        (Owner::Client(client, _), asked) if asked.is_of_conversation() => !client.is_internal(),
         _ => false,
     }
 }

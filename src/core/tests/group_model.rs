@@ -1,0 +1,460 @@
+//! Random sessions of a group: edits, questions, answers, publications and deaths in any order.
+//!
+//! Each request of the editor is answered once, with what the members have said about it in time; each member has the
+//! editor's texts; the editor sees the diagnostics of all.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proptest::{collection::vec, prelude::*};
+use serde_json::{Value, json};
+
+use super::{
+    groups::group,
+    stage::{EDITOR, Stage},
+};
+use crate::core::event::{Exit, Peer, ProcessId};
+
+/// A request of which each able member gets a part, or one member all.
+const QUESTIONS: [(&str, &str, Fan); 6] = [
+    ("textDocument/hover", "hoverProvider", Fan::All),
+    ("textDocument/completion", "completionProvider", Fan::All),
+    ("textDocument/definition", "definitionProvider", Fan::All),
+    ("textDocument/codeAction", "codeActionProvider", Fan::All),
+    ("textDocument/formatting", "documentFormattingProvider", Fan::One),
+    ("textDocument/documentSymbol", "documentSymbolProvider", Fan::One),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fan {
+    All,
+    One,
+}
+
+/// What a member can do: its sync kind, and the questions that it answers.
+#[derive(Clone, Debug)]
+struct Skill {
+    whole_texts: bool,
+    answers: [bool; QUESTIONS.len()],
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Open(usize),
+    Insert(usize, usize),
+    Delete(usize, usize),
+    Close(usize),
+    Ask(usize, usize),
+    Cancel(usize),
+    /// The member answers one of its open requests.
+    Answer(usize, usize, Reply),
+    Publish(usize, usize, usize),
+    Die(usize),
+    Wait(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Reply {
+    Something,
+    Nothing,
+    Error,
+}
+
+const DOCUMENTS: usize = 2;
+
+fn step() -> impl Strategy<Value = Step> {
+    let document = 0..DOCUMENTS;
+    let reply = prop_oneof![4 => Just(Reply::Something), 1 => Just(Reply::Nothing), 1 => Just(Reply::Error)];
+    prop_oneof![
+        2 => document.clone().prop_map(Step::Open),
+        4 => (document.clone(), any::<usize>()).prop_map(|(it, at)| Step::Insert(it, at)),
+        2 => (document.clone(), any::<usize>()).prop_map(|(it, at)| Step::Delete(it, at)),
+        1 => document.clone().prop_map(Step::Close),
+        6 => (0..QUESTIONS.len(), document.clone()).prop_map(|(it, of)| Step::Ask(it, of)),
+        1 => any::<usize>().prop_map(Step::Cancel),
+        8 => (0..3_usize, any::<usize>(), reply).prop_map(|(by, at, reply)| Step::Answer(by, at, reply)),
+        3 => (0..3_usize, document, 0..3_usize).prop_map(|(by, of, n)| Step::Publish(by, of, n)),
+        1 => (0..3_usize).prop_map(Step::Die),
+        2 => prop::sample::select(vec![5_u64, 60, 400, 2500, 9000]).prop_map(Step::Wait),
+    ]
+}
+
+fn skill() -> impl Strategy<Value = Skill> {
+    (any::<bool>(), any::<[bool; QUESTIONS.len()]>())
+        .prop_map(|(whole_texts, answers)| Skill { whole_texts, answers })
+}
+
+/// A text as one side has it.
+type Texts = BTreeMap<String, String>;
+
+/// A process of a member.
+struct Server {
+    process: ProcessId,
+    texts: Texts,
+    /// Its open requests: the id, the method, the number of the editor's request.
+    open: Vec<(Value, String, u64)>,
+    /// What it has published and not taken back.
+    published: BTreeMap<String, Vec<Value>>,
+}
+
+/// A request of the editor's.
+#[derive(Default)]
+struct Asked {
+    method: String,
+    cancelled: bool,
+    /// The members that it was sent to.
+    members: BTreeSet<u32>,
+    /// The parts with something in them, as their members have marked them.
+    parts: Vec<String>,
+    answer: Option<Value>,
+}
+
+struct Session {
+    stage: Stage,
+    skills: Vec<Skill>,
+    servers: BTreeMap<u32, Server>,
+    n_spawned: usize,
+    texts: Texts,
+    version: i64,
+    asked: Vec<Asked>,
+    shown: BTreeMap<String, Vec<Value>>,
+    n_published: u64,
+    has_died: bool,
+}
+
+fn uri(document: usize) -> String {
+    format!("file:///d{document}")
+}
+
+fn offset(place: &Value) -> usize {
+    usize::try_from(place["character"].as_u64().expect("a column")).expect("a small one")
+}
+
+/// The numbers of requests that a text names, written `<7>`.
+fn numbers(text: &str) -> BTreeSet<u64> {
+    text.split('<').skip(1).filter_map(|it| it.split_once('>')?.0.split('.').next()?.parse().ok()).collect()
+}
+
+impl Session {
+    fn new(skills: Vec<Skill>) -> Session {
+        let names = ["a", "b", "c"];
+        let stage = group(&names[..skills.len()]);
+        let mut it = Session {
+            stage,
+            skills,
+            servers: BTreeMap::new(),
+            n_spawned: 0,
+            texts: Texts::new(),
+            version: 0,
+            asked: Vec::new(),
+            shown: BTreeMap::new(),
+            n_published: 0,
+            has_died: false,
+        };
+        let params = json!({"processId": 1, "capabilities": {}});
+        it.stage.editor(json!({"id": "i", "method": "initialize", "params": params}));
+        it.pump();
+        it.stage.editor(json!({"method": "initialized", "params": {}}));
+        it.pump();
+        it
+    }
+
+    fn capabilities(&self, member: u32) -> Value {
+        let skill = &self.skills[member as usize];
+        let mut all = json!({"textDocumentSync": if skill.whole_texts { 1 } else { 2 }});
+        for ((_, provider, _), can) in QUESTIONS.iter().zip(skill.answers) {
+            all[provider] = if can { json!({}) } else { json!(false) };
+        }
+        all
+    }
+
+    /// Everybody hears what was said to them, until nothing more is said.
+    fn pump(&mut self) {
+        loop {
+            let spawned = self.stage.spawned[self.n_spawned..].to_vec();
+            self.n_spawned += spawned.len();
+            for process in spawned {
+                let server =
+                    Server { process, texts: Texts::new(), open: Vec::new(), published: BTreeMap::new() };
+                self.servers.insert(process.backend.0, server);
+            }
+            let members: Vec<u32> = self.servers.keys().copied().collect();
+            let mut is_quiet = true;
+            for member in members {
+                let process = self.servers[&member].process;
+                for message in self.stage.take(Peer::Backend(process)) {
+                    is_quiet = false;
+                    self.member_hears(member, &message);
+                }
+            }
+            for message in self.stage.take(EDITOR) {
+                is_quiet = false;
+                self.editor_hears(&message);
+            }
+            if is_quiet {
+                return;
+            }
+        }
+    }
+
+    fn member_hears(&mut self, member: u32, message: &Value) {
+        let capabilities = self.capabilities(member);
+        let Some(server) = self.servers.get_mut(&member) else { return };
+        let params = &message["params"];
+        let uri = params["textDocument"]["uri"].as_str().unwrap_or_default().to_owned();
+        match message["method"].as_str().unwrap_or_default() {
+            "initialize" => {
+                let answer = json!({"id": message["id"], "result": {"capabilities": capabilities}});
+                let process = server.process;
+                self.stage.server(process, answer);
+            }
+            "textDocument/didOpen" => {
+                let text = params["textDocument"]["text"].as_str().expect("a text").to_owned();
+                assert_eq!(server.texts.insert(uri, text), None, "opened twice");
+            }
+            "textDocument/didChange" => {
+                let text = server.texts.get_mut(&uri).expect("it is open");
+                for change in params["contentChanges"].as_array().expect("a list") {
+                    let new = change["text"].as_str().expect("a text");
+                    match change.get("range") {
+                        Some(range) => {
+                            assert_eq!(capabilities["textDocumentSync"], 2, "{change}");
+                            text.replace_range(offset(&range["start"])..offset(&range["end"]), new);
+                        }
+                        None => new.clone_into(text),
+                    }
+                }
+            }
+            "textDocument/didClose" => assert!(server.texts.remove(&uri).is_some(), "it is open"),
+            "$/cancelRequest" => {
+                let open = server.open.iter().position(|it| it.0 == params["id"]);
+                if let Some(at) = open {
+                    let (id, ..) = server.open.remove(at);
+                    let error = json!({"code": -32800, "message": "cancelled"});
+                    let process = server.process;
+                    self.stage.server(process, json!({"id": id, "error": error}));
+                }
+            }
+            method => {
+                let Some((_, provider, _)) = QUESTIONS.iter().find(|it| it.0 == method) else {
+                    if message.get("id").is_some() && message.get("method").is_some() {
+                        let process = server.process;
+                        self.stage.server(process, json!({"id": message["id"], "result": null}));
+                    }
+                    return;
+                };
+                assert_ne!(capabilities[provider], json!(false), "{method} is asked of a member without it");
+                let n = params["n"].as_u64().expect("its number");
+                server.open.push((message["id"].clone(), method.to_owned(), n));
+                self.asked[usize::try_from(n).expect("a small one")].members.insert(member);
+            }
+        }
+    }
+
+    fn editor_hears(&mut self, message: &Value) {
+        let params = &message["params"];
+        match (message["method"].as_str(), message["id"].as_u64()) {
+            (Some("textDocument/publishDiagnostics"), _) => {
+                let uri = params["uri"].as_str().expect("a uri").to_owned();
+                let list = params["diagnostics"].as_array().expect("a list").clone();
+                self.shown.insert(uri, list);
+            }
+            (Some(_), None) if message["id"].is_null() => {}
+            (Some(_), _) => self.stage.editor(json!({"id": message["id"], "result": null})),
+            (None, Some(n)) => self.editor_is_answered(n, message),
+            (None, None) => {}
+        }
+    }
+
+    fn editor_is_answered(&mut self, n: u64, message: &Value) {
+        let asked = &mut self.asked[usize::try_from(n).expect("a small one")];
+        assert!(asked.answer.is_none(), "answered twice: {message}");
+        let text = message["result"].to_string();
+        let others = numbers(&text).into_iter().find(|it| *it != n);
+        assert_eq!(others, None, "{n} is answered with another's answer: {message}");
+        let fan = QUESTIONS.iter().find(|it| it.0 == asked.method).map(|it| it.2);
+        if fan == Some(Fan::All) && !asked.cancelled {
+            let missing = asked.parts.iter().find(|it| !text.contains(*it));
+            assert_eq!(missing, None, "said in time, and left out: {message}");
+        }
+        asked.answer = Some(message.clone());
+    }
+
+    /// The member answers one of its open requests.
+    fn answer(&mut self, member: u32, at: usize, reply: Reply) {
+        let Some(server) = self.servers.get_mut(&member).filter(|it| !it.open.is_empty()) else { return };
+        let at = at % server.open.len();
+        let (id, method, n) = server.open.remove(at);
+        let mark = format!("<{n}.{member}>");
+        let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}});
+        let result = match method.as_str() {
+            "textDocument/hover" => json!({"contents": {"kind": "markdown", "value": mark}}),
+            "textDocument/completion" => json!({"isIncomplete": false, "items": [{"label": mark}]}),
+            "textDocument/definition" => json!([{"uri": format!("file:///{mark}"), "range": place}]),
+            "textDocument/codeAction" => json!([{"title": mark, "kind": "quickfix"}]),
+            "textDocument/formatting" => json!([{"range": place, "newText": mark}]),
+            _ => json!([{"name": mark, "kind": 12, "range": place, "selectionRange": place}]),
+        };
+        let message = match reply {
+            Reply::Something => {
+                let asked = &mut self.asked[usize::try_from(n).expect("a small one")];
+                asked.parts.push(mark);
+                json!({"id": id, "result": result})
+            }
+            Reply::Nothing => json!({"id": id, "result": null}),
+            Reply::Error => json!({"id": id, "error": {"code": -32001, "message": "no"}}),
+        };
+        let process = server.process;
+        self.stage.server(process, message);
+    }
+
+    fn publish(&mut self, member: u32, document: usize, n: usize) {
+        let Some(server) = self.servers.get_mut(&member) else { return };
+        let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+        let list: Vec<Value> = (0..n)
+            .map(|it| {
+                self.n_published += 1;
+                json!({"range": place, "message": format!("{member}: {it} of {}", self.n_published)})
+            })
+            .collect();
+        server.published.insert(uri(document), list.clone());
+        let process = server.process;
+        let params = json!({"uri": uri(document), "diagnostics": list});
+        self.stage.server(process, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+    }
+
+    fn edit(&mut self, document: usize, at: usize, inserted: &str) {
+        let uri = uri(document);
+        let Some(text) = self.texts.get_mut(&uri) else { return };
+        let at = at % (text.len() + 1);
+        let end = if inserted.is_empty() { (at + 2).min(text.len()) } else { at };
+        text.replace_range(at..end, inserted);
+        self.version += 1;
+        let range = json!({"start": {"line": 0, "character": at}, "end": {"line": 0, "character": end}});
+        let params = json!({
+            "textDocument": {"uri": uri, "version": self.version},
+            "contentChanges": [{"range": range, "text": inserted}],
+        });
+        // An editor sends what the answer to `initialize` has asked for.
+        let whole = self.skills.iter().all(|it| it.whole_texts);
+        let changed = json!({
+            "textDocument": {"uri": uri, "version": self.version},
+            "contentChanges": [{"text": self.texts[&uri]}],
+        });
+        let params = if whole { changed } else { params };
+        self.stage.editor(json!({"method": "textDocument/didChange", "params": params}));
+    }
+
+    fn play(&mut self, step: &Step) {
+        let n_members = self.skills.len();
+        let member = |it: usize| u32::try_from(it % n_members).expect("a small one");
+        match *step {
+            Step::Open(document) => {
+                if !self.texts.contains_key(&uri(document)) {
+                    self.version += 1;
+                    self.texts.insert(uri(document), "text".to_owned());
+                    let document = json!({"uri": uri(document), "languageId": "x", "version": self.version, "text": "text"});
+                    let params = json!({"textDocument": document});
+                    self.stage.editor(json!({"method": "textDocument/didOpen", "params": params}));
+                }
+            }
+            Step::Insert(document, at) => self.edit(document, at, "ab"),
+            Step::Delete(document, at) => self.edit(document, at, ""),
+            Step::Close(document) => {
+                if self.texts.remove(&uri(document)).is_some() {
+                    let params = json!({"textDocument": {"uri": uri(document)}});
+                    self.stage.editor(json!({"method": "textDocument/didClose", "params": params}));
+                }
+            }
+            Step::Ask(question, document) => {
+                let (method, ..) = QUESTIONS[question];
+                let n = self.asked.len();
+                self.asked.push(Asked { method: method.to_owned(), ..Asked::default() });
+                let params = json!({
+                    "textDocument": {"uri": uri(document)},
+                    "position": {"line": 0, "character": 0},
+                    "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}},
+                    "context": {"diagnostics": []},
+                    "n": n,
+                });
+                self.stage.editor(json!({"id": n, "method": method, "params": params}));
+            }
+            Step::Cancel(at) => {
+                if !self.asked.is_empty() {
+                    let n = at % self.asked.len();
+                    self.asked[n].cancelled = true;
+                    self.stage.editor(json!({"method": "$/cancelRequest", "params": {"id": n}}));
+                }
+            }
+            Step::Answer(by, at, reply) => self.answer(member(by), at, reply),
+            Step::Publish(by, document, n) => self.publish(member(by), document, n),
+            Step::Die(by) => {
+                if let Some(server) = self.servers.remove(&member(by)) {
+                    self.has_died = true;
+                    self.stage.exited(server.process, Exit::Signal(9));
+                }
+            }
+            Step::Wait(time) => self.stage.pass(Duration::from_millis(time)),
+        }
+        self.pump();
+        if !self.has_died {
+            self.stage.pass(Duration::from_millis(20));
+            self.pump();
+            self.check_shown();
+        }
+    }
+
+    /// The editor sees what all members have published, in their order.
+    fn check_shown(&self) {
+        let uris: BTreeSet<&String> =
+            self.servers.values().flat_map(|it| it.published.keys()).chain(self.shown.keys()).collect();
+        for uri in uris {
+            let all: Vec<&Value> =
+                self.servers.values().filter_map(|it| it.published.get(uri)).flatten().collect();
+            let shown: Vec<&Value> = self.shown.get(uri).into_iter().flatten().collect();
+            assert_eq!(shown, all, "{uri}");
+        }
+    }
+
+    /// Members answer, dead ones come back, time passes.
+    fn settle(&mut self) {
+        for _ in 0..60 {
+            self.pump();
+            for member in 0..u32::try_from(self.skills.len()).expect("a small number") {
+                self.answer(member, 0, Reply::Nothing);
+                self.pump();
+            }
+            self.stage.pass(Duration::from_secs(4));
+        }
+        self.pump();
+        for (n, asked) in self.asked.iter().enumerate() {
+            assert!(asked.answer.is_some(), "{n} is not answered");
+        }
+        for (member, server) in &self.servers {
+            assert_eq!(server.texts, self.texts, "texts of member {member}");
+        }
+        self.check_shown();
+    }
+}
+
+fn run(skills: Vec<Skill>, steps: &[Step]) {
+    let mut session = Session::new(skills);
+    for step in steps {
+        session.play(step);
+    }
+    session.settle();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn members_of_any_session_are_told_all_and_heard_together(
+        skills in vec(skill(), 2..=3),
+        steps in vec(step(), 1..60),
+    ) {
+        run(skills, &steps);
+    }
+}

@@ -42,8 +42,8 @@ use self::{
 pub use self::{
     copilot::{
         SIGN_IN,
+        messages::CONTINUE,
         restore::proof::{QUESTION, reads_member},
-        resume::CONTINUE,
         selection::partition_of,
         versions::{FIRST_WITH_MODES, FIRST_WITH_TRANSCRIPTS, Version},
     },
@@ -293,8 +293,11 @@ impl Proxy {
             self.settle_once();
         }
         let Proxy { mux, copilot, agents, admin, .. } = self;
-        if agents.take_changed() && !mux.clients().is_exiting() {
-            admin.tell_watchers(mux, Seen { copilot: copilot.as_ref(), agents });
+        if let Some(copilot) = copilot
+            && agents.take_changed()
+            && !mux.clients().is_exiting()
+        {
+            admin.tell_watchers(mux, Seen { copilot: Some(copilot), agents });
         }
     }
 
@@ -320,7 +323,11 @@ impl Proxy {
             admin.answer_restarts(mux);
             admin.tell_watchers(mux, Seen { copilot: copilot.as_ref(), agents });
         }
-        mux.drain(|| admin.n_owed_to(ClientId::EDITOR) + agents.n_owed());
+        let has_agents = copilot.is_some();
+        mux.drain(|| {
+            let of_agents = if has_agents { agents.n_owed() } else { 0 };
+            admin.n_owed_to(ClientId::EDITOR) + of_agents
+        });
         if let Some(copilot) = copilot {
             copilot.end(mux);
         }

@@ -6,8 +6,8 @@ use super::{
     backends::{cancel, fail_backend, half},
     copilot::{
         Copilot,
-        hooks::FromServer,
         modes::moving,
+        turns::tool_calls::FromServer,
         turns::{Placed, tool_calls::cancelled_call},
     },
     event::{ClientId, ProcessId},
@@ -305,9 +305,11 @@ impl Proxy {
             return;
         };
         let message = serde_json::json!(failure.message).to_string();
-        self.mux.end_token(process, &pending, Copilot::subject(&pending), Some(message.as_bytes()));
+        let copilot = half(&mut self.copilot, &self.mux, process.backend);
+        let subject = copilot.as_ref().and_then(|_| Copilot::subject(&pending));
+        self.mux.end_token(process, &pending, subject, Some(message.as_bytes()));
         self.mux.fail(&pending.owner, &failure);
-        if let Some(copilot) = half(&mut self.copilot, &self.mux, process.backend) {
+        if let Some(copilot) = copilot {
             copilot.on_lost_answer(&mut self.mux, process, sent, &pending);
         }
         self.mux.on_lost_answer(process, &pending);

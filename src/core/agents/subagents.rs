@@ -36,7 +36,7 @@ use crate::{
     config::{Delegation, SubAgentsConfig},
     core::{
         agents::{Agents, conversations::ConversationOwner, teams::TeamToolCall},
-        copilot::{Copilot, conversation::Watch, hooks::ToolCall},
+        copilot::{Copilot, conversation::Watch, turns::tool_calls::ToolCall},
         event::{BackendId, ProcessId},
         ids::{ConversationId, RequestId, Token, TurnId},
         mux::Mux,

@@ -32,11 +32,7 @@ use crate::{
             conversations::{AgentEvent, ConversationOwner, EditorIds, Limits, Opening, usual},
             subagents::{Lead, TeamCall, answer_of},
         },
-        copilot::{
-            Copilot,
-            history::History,
-            resume::{CONTINUE, round_with},
-        },
+        copilot::{Copilot, history::History, messages::CONTINUE, resume::round_with},
         event::{Effect, ProcessId, TeamFault},
         ids::{ConversationId, RequestId},
         mux::Mux,

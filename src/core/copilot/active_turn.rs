@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::resume::TurnSegment;
+use super::segment::TurnSegment;
 use crate::{
     core::{ids::TurnId, purpose::SentId},
     rpc::Frame,

@@ -8,11 +8,11 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use crate::{
+    config::Isolation,
     core::{
         copilot::{
             active_turn::ActiveTurn,
             history::History,
-            modes::Wish,
             progress::{Report, Round},
             tools::tool_set::ToolSet,
         },
@@ -77,6 +77,17 @@ pub(crate) enum Watch {
     Nobody,
     /// Its turn has started sub-agents.
     Lead,
+}
+
+/// The wishes for the isolation of a conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// Its agent.
+    pub(crate) agent: Option<String>,
+    /// Its own wish.
+    pub(crate) isolation: Option<Isolation>,
+    /// Whether it is elsewhere, and moves with its next turn.
+    pub(crate) moves: bool,
 }
 
 /// **The running turn is that of the last create.** A replaced turn still runs at its process, and its messages do

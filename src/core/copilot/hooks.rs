@@ -17,14 +17,17 @@ use super::{
     routes::{Route, is_about_process, is_own, route},
     session::{CHECK_STATUS, CopilotReplay, for_set, pushed_mcp_servers},
     sign_in::is_error,
-    spares::{SpareKind, initialize_for},
-    tools::{calls::CONFIRMATION, tool_set::ToolSet},
-    turns::Placed,
+    tools::{
+        brought::{SpareKind, initialize_for},
+        calls::CONFIRMATION,
+        tool_set::ToolSet,
+    },
+    turns::{Placed, tool_calls::FromServer},
 };
 use crate::{
     core::{
         event::{BackendId, ProcessId},
-        ids::{ConversationId, RequestId, TurnId},
+        ids::{ConversationId, TurnId},
         mux::{
             Mux,
             from_client::field,
@@ -54,27 +57,6 @@ const MCP_LISTS: [&str; 2] = ["mcp/getTools", "mcp/updateToolsStatus"];
 pub(crate) enum Reloaded {
     BuiltinTools,
     Agents,
-}
-
-/// The next step for a server's request.
-#[derive(Debug)]
-pub(crate) enum FromServer {
-    Handled,
-    /// It does not concern the Copilot half.
-    Pass,
-    /// A permitted call of a tool.
-    Call(ToolCall),
-}
-
-/// A permitted call of a tool, or its confirmation.
-#[derive(Debug)]
-pub(crate) struct ToolCall {
-    pub(crate) process: ProcessId,
-    /// The server's id of the request.
-    pub(crate) wire: RequestId,
-    pub(crate) conversation: Option<ConversationId>,
-    pub(crate) frame: Frame,
-    pub(crate) kind: ToolQuestion,
 }
 
 // Messages of clients.

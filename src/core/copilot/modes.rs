@@ -34,6 +34,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
+            conversation::Wish,
             tools::tool_set::{BuiltinToolsFor, SUB_AGENT, ToolSet, mcp_model_name},
         },
         event::{BackendId, ProcessId},
@@ -404,17 +405,6 @@ impl Copilot {
         let agent = wish.agent.as_ref().and_then(|it| Config::agent_named(&server.config.agents, it));
         wish.isolation.or_else(|| agent?.1.isolation).unwrap_or(server.settings.isolation)
     }
-}
-
-/// The wishes for the isolation of a conversation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wish {
-    /// Its agent.
-    pub(crate) agent: Option<String>,
-    /// Its own wish.
-    pub(crate) isolation: Option<Isolation>,
-    /// Whether it is elsewhere, and moves with its next turn.
-    pub(crate) moves: bool,
 }
 
 /// Whether a file lies within the executable of the server.

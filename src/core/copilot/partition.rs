@@ -10,7 +10,7 @@ use super::Copilot;
 use crate::core::{
     copilot::{
         restore::Restores,
-        spares::SpareKind,
+        tools::brought::SpareKind,
         tools::{mcp::McpServers, tool_set::ToolSet},
     },
     event::BackendId,

@@ -28,10 +28,9 @@ use crate::{
         copilot::{
             Copilot,
             history::History,
+            messages::{CONTINUE, destruction, question_in},
             modes::Modes,
             progress::ProgressReport,
-            resume::CONTINUE,
-            turns::{destruction, question_in},
         },
         event::{BackendId, Effect, ProcessId},
         ids::{ConversationId, Token},

@@ -11,7 +11,6 @@
 //! The reports of the next process are renumbered ([`ids`]). The history ([`history`](crate::core::copilot::history))
 //! has one turn, so [`CONTINUE`] is gone when the conversation is restored again.
 
-mod ids;
 mod late;
 mod reports;
 
@@ -20,7 +19,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use tracing::info;
 
-pub(crate) use self::{ids::TurnSegment, reports::round_with};
+pub(crate) use self::reports::round_with;
 use crate::{
     config::TurnRecovery,
     core::{
@@ -30,6 +29,7 @@ use crate::{
             conversation::Conversation,
             history::{RecordedCall, Status, ToolKind},
             restore::Restores,
+            segment::TurnSegment,
             tools::tool_set::{SUB_AGENT, is_edit_tool},
         },
         event::{BackendId, Peer, ProcessId},
@@ -44,12 +44,6 @@ use crate::{
     },
     rpc::{Frame, Patch, RawId, member, path, text},
 };
-
-/// The message to the model for continuing a cut-off answer.
-pub const CONTINUE: &str = "Continue exactly where the text above stops, without an apology or a recap. A \
-                            technical fault cut the answer off. The user has seen everything above, and \
-                            every tool call above has run: repeat neither. Continue in the middle of a \
-                            sentence if that is where the text stops.";
 
 /// The result of a call with an unknown outcome.
 const INTERRUPTED: &str = "The call was interrupted by a technical fault. It may or may not have happened.";

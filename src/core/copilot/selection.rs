@@ -3,7 +3,7 @@
 use crate::{
     config::{AgentConfig, Config, Isolation, RouteConfig, nearest},
     core::{
-        copilot::{Copilot, modes::Wish, tools::tool_set::ToolSet, turns::question_in},
+        copilot::{Copilot, conversation::Wish, messages::question_in, tools::tool_set::ToolSet},
         mux::Mux,
     },
     rpc::{members, text},

@@ -15,62 +15,21 @@ use std::{
 use tracing::debug;
 
 use super::Copilot;
-use crate::{
-    core::{
-        copilot::tools::tool_set::{SUB_AGENT, ToolSet},
-        event::{BackendId, ProcessId},
-        mux::{
-            Mux,
-            pool::{
-                backend::{Backend, NewBackend, Role},
-                lifecycle::{Budget, LifecycleState},
-            },
-            requests::{Owner, To},
+use crate::core::{
+    copilot::tools::{brought::SpareKind, tool_set::ToolSet},
+    event::{BackendId, ProcessId},
+    mux::{
+        Mux,
+        pool::{
+            backend::{Backend, NewBackend, Role},
+            lifecycle::{Budget, LifecycleState},
         },
+        requests::{Owner, To},
     },
-    rpc::{Patch, path},
 };
 
 /// How long a serving process must have been ready before a spare starts, because a user waits for its first answer.
 const CALM: Duration = Duration::from_secs(1);
-
-/// The kind of a spare: its capabilities, of those that bring tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SpareKind([bool; BRINGS.len()]);
-
-impl SpareKind {
-    /// The kind for this set, with an editor whose `initialize` is given.
-    pub(crate) fn of(set: &ToolSet, initialize: &[u8]) -> SpareKind {
-        let offers = |capability: &str| {
-            path(initialize, &["initializationOptions", "copilotCapabilities", capability]).is_some()
-                || path(initialize, &["capabilities", "copilot", capability]).is_some()
-        };
-        SpareKind(BRINGS.map(|(capability, tool)| offers(capability) && set.contains(tool)))
-    }
-
-    /// Whether it has the capability that brings this tool.
-    pub(crate) fn contains(self, tool: &str) -> bool {
-        BRINGS.iter().zip(self.0).any(|((_, it), held)| held && *it == tool)
-    }
-}
-
-/// Three tools of the server come with a capability of the client, and come back at every refresh of the token: so a
-/// process whose set lacks such a tool does not get the capability.
-pub(super) const BRINGS: [(&str, &str); 3] = [
-    ("subAgent", SUB_AGENT),
-    ("manageTodoListTool", "manage_todo_list"),
-    ("watchedFiles", "semantic_search"),
-];
-
-/// The parameters of `initialize` with these capabilities, of those that bring tools.
-pub(super) fn initialize_for(params: &[u8], spare_kind: SpareKind) -> Vec<u8> {
-    let mut patch = Patch::of(params);
-    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !spare_kind.contains(tool)) {
-        patch.remove_path(&["initializationOptions", "copilotCapabilities", capability]);
-        patch.remove_path(&["capabilities", "copilot", capability]);
-    }
-    patch.finish()
-}
 
 /// The state of all spares.
 #[derive(Debug, Default)]
@@ -233,18 +192,4 @@ fn is_quiet(mux: &Mux, process: ProcessId) -> bool {
         it.to == To::Process(process) || matches!(&it.owner, Owner::Backend(by, _) if *by == process)
     });
     !open && mux.backend(process.backend).is_some_and(|it| it.queued().is_empty() && it.feed.is_over())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn initialize_hides_capabilities_of_tools_outside_set() {
-        let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}},"capabilities":{"copilot":{"watchedFiles":true}}}"#;
-        let set = ToolSet::new(Some(&["run_subagent"]), &[]);
-        let expected = r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"token":true}},"capabilities":{"copilot":{}}}"#;
-        assert_eq!(String::from_utf8_lossy(&initialize_for(params, SpareKind::of(&set, params))), expected);
-        assert_eq!(initialize_for(params, SpareKind::of(&ToolSet::all(), params)), params);
-    }
 }

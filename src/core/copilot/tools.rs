@@ -1,5 +1,6 @@
 //! The tools of conversations.
 
+pub(crate) mod brought;
 pub(crate) mod calls;
 pub(crate) mod catalog;
 pub(crate) mod mcp;

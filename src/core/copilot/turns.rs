@@ -2,7 +2,7 @@
 
 pub(crate) mod tool_calls;
 
-use std::{borrow::Cow, ops::Range};
+use std::borrow::Cow;
 
 use tracing::info;
 
@@ -14,11 +14,12 @@ use crate::{
             active_turn::Over,
             conversation::is_internal,
             history::{Answer, History},
+            messages::{destruction, question_in},
             modes::{Placement, does_not_exist},
             partition::Partition,
             progress::{ProgressReport, ReplyDelta},
             restore::question,
-            resume::TurnSegment,
+            segment::TurnSegment,
             selection::Choice,
             tools::tool_set::mcp_model_name,
         },
@@ -33,7 +34,7 @@ use crate::{
         },
         purpose::{CopilotPurpose, Purpose, Restriction, SentId, TurnKind},
     },
-    rpc::{Frame, Patch, RawId, elements, member, text},
+    rpc::{Frame, Patch, elements, member, text},
 };
 
 /// A new conversation with its place.
@@ -621,19 +622,6 @@ pub(crate) struct Progress<'a> {
     kind: Option<&'a [u8]>,
     /// The conversation whose turn it ends.
     pub(crate) ends: Option<ConversationId>,
-}
-
-/// The request to destroy a conversation.
-pub(crate) fn destruction(id: &ConversationId) -> Frame {
-    let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
-    Frame::request(RawId::from(0), "conversation/destroy", Some(&params))
-}
-
-/// The range of the question in the parameters of a create: in the last of the turns.
-pub(super) fn question_in(params: &[u8]) -> Option<Range<usize>> {
-    let turns = member(params, "turns")?;
-    let last = elements(&params[turns.clone()]).last()?;
-    Some(turns.start + last.start..turns.start + last.end)
 }
 
 /// The turn in a create or turn.

@@ -16,7 +16,7 @@ use serde_json::{
 
 use super::{History, RecordedCall, RecordedRound, RecordedTurn, Status, Thinking, ToolKind};
 use crate::{
-    core::{copilot::resume::CONTINUE, ids::TurnId},
+    core::{copilot::messages::CONTINUE, ids::TurnId},
     rpc::Patch,
 };
 

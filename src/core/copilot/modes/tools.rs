@@ -7,8 +7,8 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            spares::{BRINGS, SpareKind},
             tools::{
+                brought::{BRINGS, SpareKind},
                 mcp::McpServer,
                 tool_set::{EDIT_FAMILY, SUB_AGENT, ToolSet},
             },

@@ -11,8 +11,10 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            spares::SpareKind,
-            tools::tool_set::{ToolSet, is_edit_tool},
+            tools::{
+                brought::SpareKind,
+                tool_set::{ToolSet, is_edit_tool},
+            },
         },
         event::BackendId,
         mux::{Mux, Severity},

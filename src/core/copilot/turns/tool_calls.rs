@@ -9,7 +9,6 @@ use crate::{
         copilot::{
             Copilot,
             conversation::Conversation,
-            hooks::{FromServer, ToolCall},
             tools::tool_set::{ToolSet, is_edit_tool},
         },
         event::{BackendId, ProcessId},
@@ -26,6 +25,27 @@ use crate::{
 
 /// The tools that the server asks the client for when the model has called an edit tool.
 const CARRIERS: [&str; 2] = ["insert_edit_into_file", "create_file"];
+
+/// The next step for a server's request.
+#[derive(Debug)]
+pub(crate) enum FromServer {
+    Handled,
+    /// It does not concern the Copilot half.
+    Pass,
+    /// A permitted call of a tool.
+    Call(ToolCall),
+}
+
+/// A permitted call of a tool, or its confirmation.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    pub(crate) process: ProcessId,
+    /// The server's id of the request.
+    pub(crate) wire: RequestId,
+    pub(crate) conversation: Option<ConversationId>,
+    pub(crate) frame: Frame,
+    pub(crate) kind: ToolQuestion,
+}
 
 impl Copilot {
     /// Handles `conversation/invokeClientTool` and its confirmation: passes it to the editor if the tool is in the

@@ -56,7 +56,7 @@ pub(crate) fn run(update: bool) -> Result<()> {
 }
 
 fn count(lspool: &Peer, scenario: &Scenario, n: usize) -> Result<f64> {
-    count_by(lspool.command(scenario.setting), |command| {
+    count_by(&lspool.command(scenario.setting), |command| {
         let mut session = Session::start_in(scenario.setting, command)?;
         session.run(scenario, n)?;
         session.end()

@@ -45,6 +45,8 @@ pub(crate) enum Setting {
     /// In front of a Copilot server, with one conversation that has all tools and one that has few. What does not know
     /// of conversations is in front of one server for both.
     Partitions,
+    /// In front of so many equal servers, which answer as one.
+    Group(usize),
 }
 
 /// What a figure is.
@@ -63,20 +65,24 @@ enum Run {
     RoundTrips { size: usize },
     Flood { size: usize },
     Pipelined,
+    Asks { method: &'static str },
     Edits,
+    GroupEdits,
     Streams,
     Told { editor_reads: bool },
     SharedEdits { all_read: bool },
     SharedPipelined { all_read: bool },
 }
 
+/// Where something is asked about.
+const PLACE: &str = r#"{"textDocument":{"uri":"file:///bench/one.rs"},"position":{"line":0,"character":0}}"#;
 const IN_FLIGHT: usize = 64;
 /// The documented cap of what waits for a peer is 64 MiB, so much less is sent while one does not read.
 const TOLD: usize = 200_000;
 const SHARED: usize = 100_000;
 
 /// In this order. Each takes some tenths of a second with a relay.
-pub(crate) const SCENARIOS: [Scenario; 15] = {
+pub(crate) const SCENARIOS: [Scenario; 22] = {
     use Unit::{KiloMessages, Megabytes, Microseconds};
     const fn it(name: &'static str, unit: Unit, aim: f64, n: usize, run: Run) -> Scenario {
         Scenario { name, setting: Setting::Plain, unit, against: Against::Relay, aim, n, run }
@@ -88,18 +94,28 @@ pub(crate) const SCENARIOS: [Scenario; 15] = {
     const fn shared(name: &'static str, against: Against, aim: f64, run: Run) -> Scenario {
         Scenario { name, setting: Setting::Partitions, unit: KiloMessages, against, aim, n: SHARED, run }
     }
+    const fn grouped(n: usize, name: &'static str, alone: &'static str, scenario: Scenario) -> Scenario {
+        Scenario { name, setting: Setting::Group(n), against: Against::Other(alone), ..scenario }
+    }
+    const SMALL: &str = "round trip, 200 B";
+    const LARGE: &str = "round trip, 64 KB";
+    const ITEMS: &str = "completion, 1000 items";
+    const CHANGES: &str = "didChange";
+    const HOVER: Run = Run::Asks { method: "textDocument/hover" };
+    const COMPLETE: Run = Run::Asks { method: "textDocument/completion" };
     const TELLS: &str = "to the server, 200 B";
     const EDITS: &str = "2 partitions: didChange";
     const IN_ONE: &str = "2 partitions: 64 in flight";
     [
-        it("round trip, 200 B", Microseconds, 1.5, 10_000, Run::RoundTrips { size: 200 }),
+        it(SMALL, Microseconds, 1.5, 10_000, Run::RoundTrips { size: 200 }),
         it("round trip, 4 KB", Microseconds, 1.5, 10_000, Run::RoundTrips { size: 4 << 10 }),
-        it("round trip, 64 KB", Microseconds, 1.2, 2_000, Run::RoundTrips { size: 64 << 10 }),
+        it(LARGE, Microseconds, 1.2, 2_000, Run::RoundTrips { size: 64 << 10 }),
         it("round trip, 1 MB", Microseconds, 1.2, 200, Run::RoundTrips { size: 1 << 20 }),
         it("flood, 200 B", KiloMessages, 0.6, 400_000, Run::Flood { size: 200 }),
         it("flood, 64 KB", Megabytes, 0.85, 8_000, Run::Flood { size: 64 << 10 }),
         it("64 requests in flight", KiloMessages, 0.6, 100_000, Run::Pipelined),
-        it("didChange", KiloMessages, 0.5, 400_000, Run::Edits),
+        it(CHANGES, KiloMessages, 0.5, 400_000, Run::Edits),
+        it(ITEMS, Microseconds, 1.5, 200, COMPLETE),
         told(TELLS, Against::Relay, 0.5, true),
         told("  the editor does not read", Against::Other(TELLS), 0.9, false),
         Scenario { n: 400_000, ..shared("2 partitions: reports, 200 B", Against::Relay, 0.4, Run::Streams) },
@@ -117,6 +133,22 @@ pub(crate) const SCENARIOS: [Scenario; 15] = {
             0.9,
             Run::SharedPipelined { all_read: false },
         ),
+        grouped(
+            2,
+            "group of 2: round trip, 200 B",
+            SMALL,
+            it("", Microseconds, 1.1, 10_000, Run::RoundTrips { size: 200 }),
+        ),
+        grouped(
+            2,
+            "group of 2: round trip, 64 KB",
+            LARGE,
+            it("", Microseconds, 1.1, 2_000, Run::RoundTrips { size: 64 << 10 }),
+        ),
+        grouped(2, "group of 2: hover of both", SMALL, it("", Microseconds, 3.0, 10_000, HOVER)),
+        grouped(2, "group of 2: 2 x 1000 items", ITEMS, it("", Microseconds, 2.5, 200, COMPLETE)),
+        grouped(2, "group of 2: didChange", CHANGES, it("", KiloMessages, 0.7, 400_000, Run::GroupEdits)),
+        grouped(3, "group of 3: didChange", CHANGES, it("", KiloMessages, 0.55, 400_000, Run::GroupEdits)),
     ]
 };
 
@@ -138,7 +170,9 @@ impl Scenario {
             Run::RoundTrips { .. }
             | Run::Flood { .. }
             | Run::Pipelined
+            | Run::Asks { .. }
             | Run::Edits
+            | Run::GroupEdits
             | Run::Streams
             | Run::Told { .. } => false,
         }
@@ -150,7 +184,7 @@ impl Session {
     pub(crate) fn start_in(setting: Setting, command: &[String]) -> Result<Session> {
         let mut it = Session::start(command)?;
         match setting {
-            Setting::Plain | Setting::Slow => {}
+            Setting::Plain | Setting::Slow | Setting::Group(_) => {}
             Setting::Partitions => {
                 it.create("one", None)?;
                 it.create("two", Some(r#"["list_dir"]"#))?;
@@ -166,7 +200,9 @@ impl Session {
             Run::RoundTrips { size } => (self.round_trips(size, n)?, 2 * n),
             Run::Flood { size } => (self.flood(size, n, scenario.unit)?, n),
             Run::Pipelined => (self.pipelined(n)?, 2 * n),
+            Run::Asks { method } => (self.asks(method, n)?, 2 * n),
             Run::Edits => (self.edits(n)?, n),
+            Run::GroupEdits => (self.edits_until(n, "textDocument/references")?, n),
             Run::Streams => (self.streams(n)?, n),
             Run::Told { editor_reads } => (self.told(n, editor_reads)?, n),
             Run::SharedEdits { all_read } => (self.shared(n, all_read, Session::edits)?, 2 * n),
@@ -180,11 +216,19 @@ impl Session {
     }
 
     fn round_trips(&mut self, size: usize, n: usize) -> Result<f64> {
+        self.times("bench/reply", &format!(r#"{{"size":{size}}}"#), n)
+    }
+
+    /// A question about a document, of each server that can answer it.
+    fn asks(&mut self, method: &str, n: usize) -> Result<f64> {
+        self.times(method, PLACE, n)
+    }
+
+    fn times(&mut self, method: &str, params: &str, n: usize) -> Result<f64> {
         let mut times = Vec::with_capacity(n);
-        let params = format!(r#"{{"size":{size}}}"#);
         for _ in 0..n {
             let start = Instant::now();
-            self.ask("bench/reply", &params)?;
+            self.ask(method, params)?;
             times.push(start.elapsed());
         }
         times.sort_unstable();
@@ -247,12 +291,17 @@ impl Session {
     }
 
     pub(crate) fn edits(&mut self, n: usize) -> Result<f64> {
+        self.edits_until(n, "bench/ready")
+    }
+
+    /// Changes of a document, until every server that answers this has read them.
+    fn edits_until(&mut self, n: usize, method: &str) -> Result<f64> {
         let uri = "file:///bench/one.rs";
         self.open(uri)?;
         let start = Instant::now();
         self.write_all((1..=n).map(|version| edit(uri, version)))?;
         self.n_edits += n;
-        self.ask("bench/ready", "{}")?;
+        self.ask(method, PLACE)?;
         let seconds = start.elapsed().as_secs_f64();
         self.tell("textDocument/didClose", &format!(r#"{{"textDocument":{{"uri":"{uri}"}}}}"#))?;
         Ok(as_f64(n) / seconds / 1e3)

@@ -104,13 +104,26 @@ struct Peer {
     command: Vec<String>,
     /// The same, if it is told that the server is a Copilot server.
     copilot: Option<Vec<String>>,
+    /// The same, in front of a group of so many servers: ends in `--group`.
+    groups: Option<Vec<String>>,
 }
 
 impl Peer {
-    fn command(&self, setting: Setting) -> &[String] {
+    fn command(&self, setting: Setting) -> Vec<String> {
+        let with = |command: &Option<Vec<String>>| command.as_ref().unwrap_or(&self.command).clone();
         match setting {
-            Setting::Plain | Setting::Slow => &self.command,
-            Setting::Partitions => self.copilot.as_ref().unwrap_or(&self.command),
+            Setting::Plain | Setting::Slow => self.command.clone(),
+            Setting::Partitions => with(&self.copilot),
+            Setting::Group(n) => [with(&self.groups), vec![format!("of-{n}")]].concat(),
+        }
+    }
+
+    /// Whether it knows what a setting is about.
+    fn knows(&self, scenario: &Scenario) -> bool {
+        match scenario.setting {
+            Setting::Plain | Setting::Slow => true,
+            Setting::Partitions => self.copilot.is_some() || !scenario.needs_partitions(),
+            Setting::Group(_) => self.groups.is_some(),
         }
     }
 }
@@ -140,7 +153,15 @@ impl Lspool {
         let command = [&program, "--config", &none.display().to_string(), "--", &us, "server"]
             .map(str::to_owned)
             .to_vec();
-        let peer = Peer { name: "lspool".to_owned(), command, copilot: Some(copilot) };
+        let groups = folder.path().join("groups.toml");
+        let servers = ["a", "b", "c"].map(|it| {
+            format!("[server.{it}]\nkind = 'generic'\nrequired = true\ncommand = '{us}'\nargs = ['server']\n")
+        });
+        let of = "[group.of-2]\nservers = ['a', 'b']\n[group.of-3]\nservers = ['a', 'b', 'c']\n";
+        fs::write(&groups, servers.concat() + of)?;
+        let groups =
+            [&program, "--config", &groups.display().to_string(), "--group"].map(str::to_owned).to_vec();
+        let peer = Peer { name: "lspool".to_owned(), command, copilot: Some(copilot), groups: Some(groups) };
         Ok(Lspool { peer, _folder: folder })
     }
 }
@@ -152,18 +173,19 @@ fn us() -> Result<String> {
 fn compare(flags: &Flags) -> Result<()> {
     let us = us()?;
     let relay = [&us, "relay", "--", &us, "server"].map(String::from).to_vec();
-    let mut peers = vec![Peer { name: "relay".to_owned(), command: relay, copilot: None }];
+    let mut peers = vec![Peer { name: "relay".to_owned(), command: relay, copilot: None, groups: None }];
     let lspool = Lspool::new()?;
     peers.push(lspool.peer);
     for peer in &flags.peers {
         let (name, command) = peer.split_once('=').ok_or("--peer NAME=COMMAND")?;
         let command = command.replace("{server}", &format!("{us} server"));
         let command = command.split_whitespace().map(str::to_owned).collect();
-        peers.push(Peer { name: name.to_owned(), command, copilot: None });
+        peers.push(Peer { name: name.to_owned(), command, copilot: None, groups: None });
     }
     let mut results: Vec<Results> = peers.iter().map(|it| Results::new(&it.name)).collect();
+    let settings = [Setting::Plain, Setting::Slow, Setting::Partitions, Setting::Group(2), Setting::Group(3)];
     for round in 1..=flags.rounds {
-        for setting in [Setting::Plain, Setting::Slow, Setting::Partitions] {
+        for setting in settings {
             for (peer, results) in peers.iter().zip(&mut results) {
                 eprint!("\r\x1b[Kround {round} of {}: {}", flags.rounds, peer.name);
                 one_round(peer, setting, &flags.only, results)?;
@@ -188,13 +210,11 @@ fn draw(figures: &Value, file: Option<&Path>) -> Result<()> {
 
 /// One peer once through all scenarios of a setting.
 fn one_round(peer: &Peer, setting: Setting, only: &str, results: &mut Results) -> Result<()> {
-    let is_wanted = |it: &Scenario| {
-        it.setting == setting && it.name.contains(only) && (peer.copilot.is_some() || !it.needs_partitions())
-    };
+    let is_wanted = |it: &Scenario| it.setting == setting && it.name.contains(only) && peer.knows(it);
     if !SCENARIOS.iter().any(is_wanted) {
         return Ok(());
     }
-    let mut session = Session::start_in(setting, peer.command(setting))?;
+    let mut session = Session::start_in(setting, &peer.command(setting))?;
     for (scenario, figures) in SCENARIOS.iter().zip(&mut results.figures).filter(|(it, _)| is_wanted(it)) {
         let figure = session.run(scenario, scenario.n);
         figures.push(figure.map_err(|it| format!("{}, {}: {it}", peer.name, scenario.name))?);

@@ -69,7 +69,8 @@ pub(crate) fn run(rounds: usize, by_instructions: bool) -> Result<()> {
     for round in 1..=rounds {
         for (n, (point, figures)) in POINTS.iter().zip(&mut all).enumerate() {
             eprint!("\r\x1b[Kround {round} of {rounds}: {} of {}", n + 1, POINTS.len());
-            let now = if by_instructions { instructions(command, *point)? } else { micros(command, *point)? };
+            let now =
+                if by_instructions { instructions(&command, *point)? } else { micros(&command, *point)? };
             figures.iter_mut().zip(now).for_each(|(all, it): (&mut Vec<f64>, f64)| all.push(it));
             if round == rounds {
                 eprint!("\r\x1b[K");

@@ -5,6 +5,7 @@
 //! | `bench/reply {size}` | answered with so many bytes |
 //! | `bench/flood {count, size}` | so many notifications, then the answer |
 //! | `bench/spout {size}` | notifications until `bench/hush`, then their number as the answer; meanwhile it reads on |
+//! | `textDocument/hover`, `…/references`, `…/completion` | answered with its process id; a thousand items of 250 bytes |
 //! | `bench/mark {path}` | connects to this socket, to say how far it has read |
 //! | `conversation/create`, `…/turn {conversationId, turnId, workDoneToken, count}` | a turn as a Copilot server has it, with so many reports |
 //! | the same with `{deaf}` | once it has answered, it reads nothing until whoever listens on this socket hangs up |
@@ -15,6 +16,7 @@ use std::{
     fs::File,
     io::{self, Read as _, Write},
     os::unix::net::UnixStream,
+    process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -31,8 +33,12 @@ const REPORT: usize = 200;
 
 pub(crate) fn run() -> io::Result<()> {
     let mut input = Frames::new(raw(io::stdin())?);
-    let mut server =
-        Server { output: Arc::new(Mutex::new(raw(io::stdout())?)), is_hushed: Arc::default(), n_edits: 0 };
+    let mut server = Server {
+        output: Arc::new(Mutex::new(raw(io::stdout())?)),
+        is_hushed: Arc::default(),
+        n_edits: 0,
+        items: items(),
+    };
     let mut answers = Vec::new();
     while let Some(body) = input.next()? {
         let method = member(body, "method");
@@ -67,6 +73,7 @@ struct Server {
     output: Arc<Mutex<File>>,
     is_hushed: Arc<AtomicBool>,
     n_edits: usize,
+    items: String,
 }
 
 impl Server {
@@ -78,7 +85,15 @@ impl Server {
     fn answer(&self, method: &str, id: &str, body: &[u8]) -> io::Result<Option<String>> {
         let number = |key| member(body, key).and_then(|it| it.parse::<usize>().ok()).unwrap_or(0);
         let result = match method {
-            "initialize" => r#"{"capabilities":{"textDocumentSync":2}}"#.to_owned(),
+            "initialize" => {
+                r#"{"capabilities":{"textDocumentSync":2,"hoverProvider":true,"referencesProvider":true,"completionProvider":{}}}"#.to_owned()
+            }
+            "textDocument/hover" => format!(r#"{{"contents":{{"kind":"markdown","value":"{}"}}}}"#, process::id()),
+            "textDocument/references" => format!(
+                r#"[{{"uri":"file:///{}","range":{{"start":{{"line":0,"character":0}},"end":{{"line":0,"character":0}}}}}}]"#,
+                process::id()
+            ),
+            "textDocument/completion" => self.items.clone(),
             "bench/reply" => format!("\"{}\"", "x".repeat(number("size"))),
             "bench/flood" => {
                 repeat(&mut *self.output(), &note(number("size")), number("count"))?;
@@ -131,6 +146,17 @@ impl Server {
         output.write_all(&progress("end", ""))?;
         Ok(format!(r#"{{{ids},"edits":{}}}"#, self.n_edits))
     }
+}
+
+/// A completion list as servers write them.
+fn items() -> String {
+    let item = |n: usize| {
+        let (id, text) = (process::id(), "x".repeat(120));
+        format!(
+            r#"{{"label":"item_{id}_{n}","kind":3,"detail":"{text}","sortText":"{n:05}","insertText":"item_{id}_{n}"}}"#
+        )
+    };
+    format!("[{}]", (0..1000).map(item).collect::<Vec<_>>().join(","))
 }
 
 /// A notification whose body has about so many bytes.

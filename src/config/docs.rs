@@ -189,19 +189,22 @@ fn is_features<T>(ty: &Type<T>) -> bool {
 
 fn builtin_agents() -> String {
     let agents = Config::default().agents.into_iter();
-    let items = agents.map(|(name, agent)| builtin(&name, agent.tools.as_deref(), agent.description));
-    "Builtin, unless your file has one of that name:\n\n".to_owned() + &items.collect::<String>()
+    let items = agents.map(|(name, agent)| builtin(&name, agent.tools.as_deref()));
+    builtins("Builtin, unless your file has one of that name", items)
 }
 
 fn builtin_workers() -> String {
     let workers = Config::default().workers.into_iter();
-    let items = workers.map(|it| builtin(&it.role, it.tools.as_deref(), it.description));
-    "Builtin workers:\n\n".to_owned() + &items.collect::<String>()
+    builtins("Builtin", workers.map(|it| builtin(&it.role, it.tools.as_deref())))
 }
 
-fn builtin(name: &str, tools: Option<&[String]>, description: Option<String>) -> String {
+fn builtins(what: &str, items: impl Iterator<Item = String>) -> String {
+    wrapped(&format!("{what}: {}.", items.collect::<Vec<_>>().join("; ")), "")
+}
+
+fn builtin(name: &str, tools: Option<&[String]>) -> String {
     let tools = tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
-    wrapped(&format!("- `{name}` ({tools}). {}", description.unwrap_or_default()), "  ")
+    format!("`{name}` with {tools}")
 }
 
 fn ty<T>(key: &Key<T>) -> String {

@@ -166,7 +166,7 @@ pub(super) enum Task {
                       where nobody is signed in works."
     )]
     Check {
-        /// Also report executables that were found and are not used
+        /// Also report executables that lspool found but does not use
         #[arg(short, long)]
         verbose: bool,
         /// Check the servers of this group, and report which member serves what
@@ -185,7 +185,7 @@ pub(super) enum Task {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Exit with 1 if a file of agents cannot be read
+        /// Exit with 1 if an agent file has an error
         #[arg(long)]
         check: bool,
         #[command(flatten)]

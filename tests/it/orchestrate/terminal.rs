@@ -237,5 +237,5 @@ fn killed_goal_resumes_with_tasks_that_are_done_real() {
     assert!(turns[before].user.contains("coded"), "{:?}", turns[before]);
     let ran = resumed();
     assert_eq!(ran.status, Some(2), "{ran:#?}");
-    assert!(ran.err.contains("no goal of this folder is unfinished"), "{ran:#?}");
+    assert!(ran.err.contains("this folder has no unfinished goal"), "{ran:#?}");
 }

@@ -138,15 +138,16 @@ fn parser_takes_only_one_line_texts_with_colons() {
 #[test]
 fn parser_warns_about_unknown_tools_and_widens_nothing() {
     check(
-        "---\ntools: [NotebookEdit, Task, 'Web Search', raed_file, fetch_ticket]\ndisallowedTools: Bash(rm:*), Skill, Write\n---\n",
+        "---\ntools: [NotebookEdit, Task, 'Web Search', raed_file, serach, my_search, fetch_ticket]\ndisallowedTools: Bash(rm:*), Skill, Write\n---\n",
         &expect![[r#"
             reviewer: None
-            tools Some(["raed_file", "fetch_ticket"]) without ["run_in_terminal", "create_file"]
+            tools Some(["raed_file", "serach", "my_search", "fetch_ticket"]) without ["run_in_terminal", "create_file"]
             model None, turns None, prompt None
             2: tools: ignoring "NotebookEdit": it matches no tool here
             2: tools: ignoring "Task": it matches no tool here
             2: tools: ignoring "Web Search": it matches no tool here
             2: tools: unknown tool "raed_file"; did you mean "read_file"?
+            2: tools: unknown tool "serach"; did you mean "search"?
             3: disallowedTools: "Bash(rm:*)" removes run_in_terminal altogether: lspool cannot limit it to some arguments
             3: disallowedTools: "Skill" matches no tool here"#]],
     );

@@ -122,7 +122,7 @@ fn value_of<T>(key: &Key<T>, fresh: &mut T) -> String {
             }
         },
         None if key.is_required() => format!("{ty}; required"),
-        None if key.absent == "none" => ty,
+        None if matches!(key.absent, "none" | "any") => ty,
         None => format!("{ty}; default: {}", key.absent),
     }
 }

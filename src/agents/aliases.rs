@@ -165,7 +165,10 @@ pub(crate) fn tool_names(declared: &str) -> Result<Vec<String>, String> {
 /// The likely tools for an unknown name.
 pub(crate) fn likely_tools(name: &str) -> Vec<String> {
     match meaning(name) {
-        Meaning::Like(near) => vec![near.to_owned()],
+        Meaning::Like(near) => match meaning(near) {
+            Meaning::Tools(names) => names,
+            Meaning::All | Meaning::Limited(_) | Meaning::Nothing | Meaning::Like(_) => vec![near.to_owned()],
+        },
         Meaning::Tools(names) if !names.iter().any(|it| it == name) => names,
         Meaning::Limited(tool) => vec![tool],
         Meaning::Tools(_) | Meaning::All | Meaning::Nothing => Vec::new(),
@@ -175,6 +178,13 @@ pub(crate) fn likely_tools(name: &str) -> Vec<String> {
 fn is_alias(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     ALIASES.binary_search_by_key(&&*lower, |(it, _)| it).is_ok()
+}
+
+/// The aliases that a name may be a mistake for. A tool of an editor may well have `search` in its name.
+fn similar_aliases(name: &str) -> impl Iterator<Item = &'static str> {
+    let is_similar = |it: &&str| it.len() > 4 && it.len().abs_diff(name.len()) < 2 && !it.contains('/');
+    let of_tools = ALIASES.iter().filter(|(_, tools)| !tools.is_empty());
+    of_tools.map(|(it, _)| *it).filter(is_similar).collect::<Vec<_>>().into_iter()
 }
 
 /// The meaning of a declared name.
@@ -218,7 +228,7 @@ pub(super) fn meaning(declared: &str) -> Meaning {
     match name.strip_suffix('*').unwrap_or(name) {
         "" => Meaning::Nothing,
         stem if !stem.chars().all(is_plain) => Meaning::Nothing,
-        _ => match crate::config::nearest(name, KNOWN.iter().copied()) {
+        _ => match crate::config::nearest(name, KNOWN.iter().copied().chain(similar_aliases(name))) {
             Some(near) if !name.ends_with('*') => Meaning::Like(near),
             Some(_) | None => itself(),
         },

@@ -226,7 +226,7 @@ impl Team {
             None => to,
         };
         let reader = match self.position(to) {
-            Some(at) if Some(at) == from => return Err("that is you".to_owned()),
+            Some(at) if Some(at) == from => return Err("`to` names you: write to somebody else".to_owned()),
             Some(at) => Some(at),
             None if to.eq_ignore_ascii_case(LEAD) && from.is_some() => None,
             None if to.eq_ignore_ascii_case(LEAD) => {
@@ -414,7 +414,7 @@ pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
                     "members": {
                         "type": "array",
                         // A server refuses a property without a description.
-                        "description": "Who is in it.",
+                        "description": "The members of the team.",
                         "items": {
                             "type": "object",
                             "properties": {
@@ -556,7 +556,7 @@ mod tests {
         for (from, to, why) in [
             (None, "dan", "unknown recipient \"dan\" in team t; use one of ann, bob, cy, lead"),
             (None, "lead", "you are the lead: write to a member instead"),
-            (Some(0), "ann", "that is you"),
+            (Some(0), "ann", "`to` names you: write to somebody else"),
         ] {
             assert_eq!(team.send(from, to, &letter("x")).unwrap_err(), why);
         }

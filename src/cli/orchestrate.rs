@@ -119,7 +119,7 @@ pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyho
 /// What is stored of the goal of this folder.
 fn earlier(file: Option<&GoalFile>) -> anyhow::Result<Saved> {
     let content = file.map(GoalFile::load).transpose().context("cannot read the stored goal")?.flatten();
-    let content = content.context("no goal of this folder is unfinished")?;
+    let content = content.context("this folder has no unfinished goal")?;
     serde_json::from_slice(&content).context("the stored goal is damaged")
 }
 

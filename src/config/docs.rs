@@ -51,14 +51,8 @@ const INTRODUCTION: &str = r#"<!-- Generated from src/config/keys.rs by `UPDATE_
 # Configuration
 
 lspool works without a configuration file. It reads one from `--config FILE`, or from
-
-| system | file |
-|---|---|
-| Linux and others | `$XDG_CONFIG_HOME/lspool/config.toml`, or `~/.config/lspool/config.toml` |
-| macOS | `~/Library/Application Support/lspool/config.toml` |
-| Windows | `%APPDATA%\lspool\config.toml` |
-
-The file is [TOML](https://toml.io):
+`$XDG_CONFIG_HOME/lspool/config.toml` (by default `~/.config/lspool/config.toml`; on macOS
+`~/Library/Application Support/lspool/config.toml`). The file is [TOML](https://toml.io):
 
 ```toml
 [server.copilot]
@@ -73,27 +67,27 @@ chat_mode = "Ask"
 agent = "reviewer"
 ```
 
-lspool reports every error with its line, and does not start with an invalid file. It applies a later change at
-once ([control.md](control.md)), unless the change is invalid.
+lspool reports every error with its line, and does not start with an invalid file. It applies a later change
+at once ([control.md](control.md)), unless the change is invalid.
 
-`lspool config schema` prints [`config.schema.json`](config.schema.json), with which editors complete and check
-the file. With Taplo, make `#:schema FILE` the first line.
+`lspool config schema` prints [`config.schema.json`](config.schema.json), with which editors complete and
+check the file. With Taplo, make `#:schema FILE` the first line.
 
-A duration is a number with `ms`, `s`, `m`, or `h`. A size has `B`, `KiB`, `MiB`, or `GiB`.
+After each key stands its default, or else its type. A path is absolute, or starts with `~/`. A duration is a
+number with `ms`, `s`, `m`, or `h`. A size has `B`, `KiB`, `MiB`, or `GiB`. Integers are at least 1, unless
+the default is 0.
 
 ## Workspace files
 
 A workspace folder can have a file `.lspool.toml`. The author of the repository writes it, and an agent that
-edits files can change it. So it can only
+edits files can change it. So it cannot set commands, arguments, environment variables, paths, or the log.
+Each section below says what it can set:
 
-- add agents and workers. lspool ignores one whose name is builtin or in your own file, and reports it as
+- agents and workers. lspool ignores one whose name is builtin or in your own file, and reports it as
   *shadowed*.
-- add routes, which come after yours.
+- routes, which come after yours.
 - lower limits. A smaller `idle_timeout` ends idle processes sooner.
-- narrow the features for which a group uses a server.
-
-It cannot set commands, arguments, environment variables, paths, or the log. Each section below says what it
-can set.
+- narrower features for which a group uses a server.
 
 lspool reads the file when the editor sends `initialize` or adds the folder. If the file has an error,
 `initialize` fails with a message, because a conversation without its route may use every tool. For a folder
@@ -109,15 +103,28 @@ fn chapter<T>(section: &Section<T>) -> String {
     let mut fresh = (section.fresh)();
     // The chapter of a section says more than the key that holds it.
     let keys = section.keys.iter().filter(|key| !ty(key).starts_with("`["));
-    let entries = keys.map(|key| {
-        let default = match default(key, &mut fresh) {
-            Some(default) => format!("default `{default}`"),
-            None if key.is_required() => "required".to_owned(),
-            None => format!("default: {}", key.absent),
-        };
-        wrapped(&format!("- `{}` ({}; {default}). {}", key.name, ty(key), key.doc), "  ")
-    });
+    let entries = keys
+        .map(|key| wrapped(&format!("- `{}` ({}). {}", key.name, value_of(key, &mut fresh), key.doc), "  "));
     heading + &entries.collect::<String>() + &in_workspace(section)
+}
+
+/// What stands after a key: its default, with what a default does not show of its type.
+fn value_of<T>(key: &Key<T>, fresh: &mut T) -> String {
+    let ty = ty(key);
+    match default(key, fresh) {
+        Some(default) => match &key.ty {
+            Type::Factor(..) => format!("`{default}`; {ty}"),
+            _ => {
+                let default = format!("`{default}`");
+                let others: Vec<_> =
+                    ty.split(", ").filter(|it| it.starts_with("`\"") && *it != default).collect();
+                [vec![default.as_str()], others].concat().join(" or ")
+            }
+        },
+        None if key.is_required() => format!("{ty}; required"),
+        None if matches!(key.absent, "none" | "any") => ty,
+        None => format!("{ty}; default: {}", key.absent),
+    }
 }
 
 /// Wraps text at 110 columns, with an indent for all lines but the first.
@@ -182,19 +189,22 @@ fn is_features<T>(ty: &Type<T>) -> bool {
 
 fn builtin_agents() -> String {
     let agents = Config::default().agents.into_iter();
-    let items = agents.map(|(name, agent)| builtin(&name, agent.tools.as_deref(), agent.description));
-    "Builtin, unless your file has one of that name:\n\n".to_owned() + &items.collect::<String>()
+    let items = agents.map(|(name, agent)| builtin(&name, agent.tools.as_deref()));
+    builtins("Builtin, unless your file has one of that name", items)
 }
 
 fn builtin_workers() -> String {
     let workers = Config::default().workers.into_iter();
-    let items = workers.map(|it| builtin(&it.role, it.tools.as_deref(), it.description));
-    "Builtin workers:\n\n".to_owned() + &items.collect::<String>()
+    builtins("Builtin", workers.map(|it| builtin(&it.role, it.tools.as_deref())))
 }
 
-fn builtin(name: &str, tools: Option<&[String]>, description: Option<String>) -> String {
+fn builtins(what: &str, items: impl Iterator<Item = String>) -> String {
+    wrapped(&format!("{what}: {}.", items.collect::<Vec<_>>().join("; ")), "")
+}
+
+fn builtin(name: &str, tools: Option<&[String]>) -> String {
     let tools = tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
-    wrapped(&format!("- `{name}` ({tools}). {}", description.unwrap_or_default()), "  ")
+    format!("`{name}` with {tools}")
 }
 
 fn ty<T>(key: &Key<T>) -> String {

@@ -195,7 +195,7 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Variables(|it| &mut it.models),
             workspace: Workspace::No,
             absent: "none",
-            doc: "Tiers: names for models that agents can use, such as `fast = \"gpt-4.1\"`.",
+            doc: "Tiers: names for models, such as `fast = \"gpt-4.1\"`.",
         },
         Key {
             name: "subagents",
@@ -244,9 +244,8 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Path(|it| &mut it.record.file),
             workspace: Workspace::No,
             absent: "no recording",
-            doc: "Records each session to this file: an absolute path, or one that starts with `~/`. \
-                  `--record` and the variable `LSPOOL_RECORD` override it. A change applies to the next \
-                  start of lspool. See [fixtures.md](fixtures.md).",
+            doc: "Records each session to this file ([fixtures.md](fixtures.md)). `--record` and the variable \
+                  `LSPOOL_RECORD` override it. A change applies to the next start of lspool.",
         },
         Key {
             name: "record_texts",
@@ -271,7 +270,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
     doc: "How lspool starts a server, and its limits. Without a section, lspool searches for \
           `copilot-language-server`. A command on the command line (`lspool -- COMMAND …`) replaces only \
           `command` and `args` of a section: `copilot` for a Copilot server, else the one with the name \
-          of the executable, without folder and extension.",
+          of the executable without extension.",
     fresh: ServerConfig::default,
     keys: &[
         Key {
@@ -279,8 +278,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Command(|it| &mut it.command),
             workspace: Workspace::No,
             absent: "the name of the section; for `copilot`, lspool searches for `copilot-language-server`",
-            doc: "The executable: an absolute path, a path that starts with `~/`, or a bare name, which \
-                  lspool looks up in the absolute entries of `PATH` outside the workspace folders.",
+            doc: "The executable: a path, or a bare name, which lspool looks up in the absolute entries of `PATH` \
+                  outside the workspace folders.",
         },
         Key {
             name: "args",
@@ -317,17 +316,16 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             absent: "",
             doc: "How many processes of the server may run at once. For one more, lspool stops the one \
                   whose last turn is longest ago. If all are in use, `on_limit` decides. A process of a \
-                  Copilot server uses about 360 MB of memory, and about 1 GB in versions before 1.520 \
-                  ([versions](copilot-server.md#versions)): there, write 3 or so.",
+                  Copilot server uses about 360 MB of memory, and three times as much before 1.520: \
+                  there, write 3 or so.",
         },
         Key {
             name: "isolation",
             ty: Type::Isolation(|it| &mut it.isolation),
             workspace: Workspace::No,
             absent: "",
-            doc: "What keeps a conversation with a Copilot server to its tools \
-                  ([isolation.md](isolation.md)): a process for each tool set, or a chat mode where that \
-                  is as safe.",
+            doc: "What keeps a conversation to its tools ([isolation.md](isolation.md)): a process for each \
+                  tool set, or a chat mode where that is as safe.",
         },
         Key {
             name: "on_limit",
@@ -354,15 +352,15 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             absent: "",
             doc: "How long a process without an open request keeps running, except the one that serves \
                   the editor. Its conversations come back at their next turn. `\"0s\"`: until its last \
-                  conversation ends, or `max_processes` needs room.",
+                  conversation ends, or another process needs its place.",
         },
         Key {
             name: "startup_timeout",
             ty: Type::Duration(|it| &mut it.startup_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process may be silent before it has answered `initialize`: a server that sends \
-                  messages, or writes to stderr, may take longer. Then lspool stops it, and the waiting requests fail.",
+            doc: "How long a process may be silent, on stdout and stderr, before it has answered \
+                  `initialize`. Then lspool stops it, and the waiting requests fail.",
         },
         Key {
             name: "mcp_wait",
@@ -411,8 +409,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             absent: "",
             doc: "Whether a Copilot server records its requests to the model, on a memory file system if \
                   possible. After a crash the next process then sends the same bytes, so attachments, \
-                  context, and the model's prompt cache stay. Otherwise only the questions and answers \
-                  come back.",
+                  context, and the model's prompt cache stay. Otherwise only questions, answers, and tool \
+                  calls come back.",
         },
         Key {
             name: "repeat",
@@ -420,11 +418,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::Yes,
             absent: "none",
             doc: "Further methods whose latest message a restarted server must get, before the open \
-                  documents, such as `[\"my/setUp\"]`. lspool knows those of the Language Server \
-                  Protocol, and `css/customDataChanged`, `html/customDataChanged`, \
-                  `json/schemaAssociations`, `project/open`, `solution/open`, \
-                  `yaml/registerContentRequest`, `yaml/registerCustomSchemaRequest`, and \
-                  `yaml/supportSchemaSelection`.",
+                  documents, such as `[\"my/setUp\"]`. lspool knows those of the Language Server Protocol \
+                  and of common CSS, HTML, JSON, YAML, and C# servers.",
         },
         Key {
             name: "languages",
@@ -461,7 +456,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Json(|it| &mut it.init_options),
             workspace: Workspace::No,
             absent: "none",
-            doc: "In a group: what lspool lays over the editor's `initializationOptions` for the server.",
+            doc: "In a group: the same for the editor's `initializationOptions`.",
         },
         Key {
             name: "profile",
@@ -478,8 +473,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "When lspool restarts a process. `on-failure`: after any exit that nobody asked for, also \
-                  with code 0; a partition restarts when it is needed. `always`: the same, but a partition \
-                  restarts at once.",
+                  with code 0, but a partition only when it is needed. `always`: a partition too.",
         },
         Key {
             name: "required",
@@ -546,8 +540,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Duration(|it| &mut it.write_stall),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long a process may read nothing while messages wait for it. After that lspool ends \
-                  and restarts it.",
+            doc: "How long a process may read nothing while messages wait. Then lspool restarts it.",
         },
         Key {
             name: "shutdown_grace",
@@ -562,9 +555,9 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::OptionalSize(|it| &mut it.memory_limit),
             workspace: Workspace::No,
             absent: "none",
-            doc: "How much memory a process may use, with the processes that it has started. Above the \
-                  limit, lspool replaces it when no request is open. If it exceeds the limit within a \
-                  minute of its start, lspool shows a message, and replaces it only at twice the limit.",
+            doc: "How much memory a process may use, with those that it has started. Above the limit, \
+                  lspool replaces it when no request is open. If it exceeds the limit within a minute of \
+                  its start, lspool shows a message, and replaces it only at twice the limit.",
         },
     ],
 };
@@ -600,8 +593,7 @@ pub(super) static BACKOFF: Section<Backoff> = Section {
             ty: Type::Factor(|it| &mut it.jitter, (0, 1000)),
             workspace: Workspace::No,
             absent: "",
-            doc: "The random share by which a delay is longer or shorter, so that servers do not start \
-                  together.",
+            doc: "The random share by which a delay is longer or shorter.",
         },
     ],
 };
@@ -617,7 +609,7 @@ pub(super) static FOLDER: Section<FolderConfig> = Section {
             ty: Type::RequiredPath(|it| &mut it.path),
             workspace: Workspace::No,
             absent: "",
-            doc: "The folder: an absolute path, or one that starts with `~/`.",
+            doc: "The folder.",
         },
         Key {
             name: "default_server",
@@ -751,7 +743,7 @@ pub(super) static LOG: Section<LogConfig> = Section {
             ty: Type::Path(|it| &mut it.file),
             workspace: Workspace::No,
             absent: "no log",
-            doc: "The log file: an absolute path, or one that starts with `~/`.",
+            doc: "The log file.",
         },
         Key {
             name: "level",

@@ -38,7 +38,14 @@ pub(super) fn read(
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         let at = error.span().map_or(text.len(), |span| span.start);
-        reader.problem(reader.line(at), "", format!("invalid TOML: {}", error.message()));
+        // A column, and not the line itself, because that may hold a secret.
+        let before = &text[text[..at].rfind('\n').map_or(0, |it| it + 1)..at];
+        let why = match error.message() {
+            "string values must be quoted, expected literal string" => "put strings in quotes",
+            other => other,
+        };
+        let message = format!("invalid TOML at column {}: {why}", before.chars().count() + 1);
+        reader.problem(reader.line(at), "", message);
     }
     reader.section(&ROOT, "", root.get_ref(), 1, &mut config);
     if errors.is_empty() {
@@ -694,7 +701,9 @@ fn choice<V: Copy>(value: &DeValue<'_>, choices: &[(&str, V)]) -> Result<V, Stri
     let words: Vec<_> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
     let found = value.as_str().and_then(|text| choices.iter().find(|(word, _)| *word == text));
     found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let near = value.as_str().and_then(|it| nearest(it, choices.iter().map(|(word, _)| *word)));
+        let meant = near.map(|it| format!("; did you mean {it:?}?")).unwrap_or_default();
         let value = value.as_str().map_or_else(|| shown(value), |text| format!("{text:?}"));
-        format!("expected one of {}, found {value}", words.join(", "))
+        format!("expected one of {}, found {value}{meant}", words.join(", "))
     })
 }

@@ -294,7 +294,7 @@ file = "~"
             config.toml:5: `server.copilot.env.A`: expected a string in quotes
             config.toml:5: `server.copilot.env.C`: expected a string in quotes
             config.toml:6: `server.copilot.cwd`: expected an absolute path, or one that starts with "~/", found "relative"
-            config.toml:7: `server.copilot.kind`: expected one of "copilot", "generic", found "copliot"
+            config.toml:7: `server.copilot.kind`: expected one of "copilot", "generic", found "copliot"; did you mean "copilot"?
             config.toml:8: `server.copilot.max_processes`: expected an integer from 1 to 65535, found 0
             config.toml:9: `server.copilot.idle_timeout`: expected a duration such as "5m", found 300
             config.toml:10: `server.copilot.max_message`: expected a size such as "256MiB", in B, KiB, MiB, or GiB, found "1MB"
@@ -398,21 +398,21 @@ fn config_reports_invalid_toml_beside_other_errors() {
     check_problems(
         "[server.copilot]\ncommand = \n[agent.explore\ntools = []\n[log]\nlvl = \"info\"\nlevel = 1\n[log]\n",
         &expect![[r#"
-            config.toml:2: invalid TOML: string values must be quoted, expected literal string
-            config.toml:3: invalid TOML: unclosed table, expected `]`
+            config.toml:2: invalid TOML at column 11: put strings in quotes
+            config.toml:3: invalid TOML at column 15: unclosed table, expected `]`
             config.toml:6: `log.lvl`: unknown key; expected one of `file`, `level`
             config.toml:7: `log.level`: expected one of "error", "warn", "info", "debug", "trace", found 1
-            config.toml:8: invalid TOML: duplicate key"#]],
+            config.toml:8: invalid TOML at column 2: duplicate key"#]],
     );
     check_problems(
         "x = \"",
-        &expect![[r#"config.toml:1: invalid TOML: invalid basic string, expected `"`"#]],
+        &expect![[r#"config.toml:1: invalid TOML at column 6: invalid basic string, expected `"`"#]],
     );
     check_problems(
         "a = 1\na = 2\n",
         &expect![[r#"
             config.toml:1: `a`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`
-            config.toml:2: invalid TOML: duplicate key"#]],
+            config.toml:2: invalid TOML at column 1: duplicate key"#]],
     );
 }
 
@@ -420,7 +420,7 @@ fn config_reports_invalid_toml_beside_other_errors() {
 fn config_ignores_keys_below_broken_header() {
     check_problems(
         "[server.copilot\nmax_processes = 2\n",
-        &expect!["config.toml:1: invalid TOML: unclosed table, expected `]`"],
+        &expect!["config.toml:1: invalid TOML at column 16: unclosed table, expected `]`"],
     );
 }
 

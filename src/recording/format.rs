@@ -207,7 +207,11 @@ pub enum Kind {
 
 /// The peer of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "`peer` must be {\"client\": 0} or {\"backend\": 0, \"generation\": 1}"
+)]
 pub enum PeerName {
     /// `{"client": 0}` is the editor; others are control clients, such as `lspool status`.
     Client {

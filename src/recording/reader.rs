@@ -257,6 +257,12 @@ mod tests {
                 "line 3: unknown variant `foo`, expected one of `message`, `malformed`, `closed`, `unwritable`, `prepared`, `unprepared`, `displaced`, `spawned`, `spawn-failed`, `exited`, `transcript-written`, `teams-loaded`, `team-written`, `mode-kept`, `tool-ran`, `measured`, `files-changed`, `editor-reads`, `muttered`, `drained`, `stalled`, `editor-gone`, `quit`, `timeout`, `prepare`, `watch-editor`, `spawn`, `adopt`, `write-transcript`, `remove-transcript`, `remove-transcripts`, `load-teams`, `write-team`, `remove-team`, `keep-mode`, `run-tool`, `cancel-tool`, `measure`, `logs`, `close-input`, `await-drained`, `terminate`, `exit`, `panic`, `done`, `full`, `too-slow` (column 30)"
             ],
         );
+        check_problem(
+            &format!("{header}{{\"t\":1,\"dir\":\"in\",\"kind\":\"closed\",\"peer\":{{\"process\":1}}}}\n"),
+            &expect![[
+                r#"line 2: `peer` must be {"client": 0} or {"backend": 0, "generation": 1} (column 55)"#
+            ]],
+        );
         let timeout = |t: u8| format!("{{\"t\":{t},\"dir\":\"in\",\"kind\":\"timeout\"}}\n");
         check_problem(
             &format!("{header}{}{}", timeout(2), timeout(1)),

@@ -204,7 +204,9 @@ async fn in_terminal(
     commands: Option<Rc<dyn Commands>>,
     mut cancelled: watch::Receiver<bool>,
 ) -> Outcome {
-    let Some(commands) = commands else { return Outcome::Failed("commands cannot be run here".to_owned()) };
+    let Some(commands) = commands else {
+        return Outcome::Failed("this lspool cannot run commands".to_owned());
+    };
     let (program, limits) = (commands.program(), scope.limits.clone());
     let (open, can_confine) = (means.open.clone(), means.can_confine);
     // In a thread, because opening folders and finding programs may wait for a disk.
@@ -282,7 +284,7 @@ fn carry_out(call: &Call, scope: &Scope, stopped: &AtomicBool, open: &Opener) ->
     }));
     match done {
         Ok(done) => done.into(),
-        Err(_) => Outcome::Failed("the tool has failed: this is a fault of lspool".to_owned()),
+        Err(_) => Outcome::Failed("the tool failed because of a bug in lspool".to_owned()),
     }
 }
 

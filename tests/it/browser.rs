@@ -253,7 +253,7 @@ fn large(sandbox: &Sandbox, bytes: usize) -> PathBuf {
         let t = f64::from(id) * 1.5;
         let params = json!({"textDocument": {"uri": format!("file:///workspace/{}.py", id % 50)}, "position": {"line": id % 99, "character": 4}});
         let editor = json!({"client": 0});
-        let process = json!({"process": {"backend": id % 3, "generation": 1}});
+        let process = json!({"backend": id % 3, "generation": 1});
         let ask =
             |id: i32| json!({"jsonrpc": "2.0", "id": id, "method": "textDocument/hover", "params": params});
         let answer = |id: i32| json!({"jsonrpc": "2.0", "id": id, "result": {"contents": "x".repeat(200)}});

@@ -579,7 +579,7 @@ fn failed_task_starts_again_as_often_as_ordered() {
     );
     // Each attempt has a new conversation, which gets the reason.
     let asked: Vec<&String> = world.open.values().flatten().filter(|it| it.contains("t0")).collect();
-    let told = |it: &&&String| it.contains("The task was begun before and not finished: it has crashed");
+    let told = |it: &&&String| it.contains("An earlier attempt at this task did not finish: it has crashed");
     assert_eq!(asked.iter().filter(told).count(), 2, "{asked:?}");
 }
 
@@ -621,7 +621,7 @@ fn given_tasks_continue_where_they_ended() {
         ]
     );
     let first = &world.open[&0][0];
-    assert!(first.contains("result of before") && first.contains("not finished: lspool ended"), "{first}");
+    assert!(first.contains("result of before") && first.contains("did not finish: lspool ended"), "{first}");
 }
 
 #[test]

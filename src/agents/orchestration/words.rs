@@ -93,8 +93,8 @@ pub(super) fn task(
 pub(super) fn again(why: &str) -> String {
     let why = inert(&bounded(why, LONGEST.0));
     format!(
-        "\n\nThe task was begun before and not finished: {why}\nSome of its changes may be there. Look before you \
-         begin."
+        "\n\nAn earlier attempt at this task did not finish: {why}\nIt may have changed files. Look at them before \
+         you begin."
     )
 }
 

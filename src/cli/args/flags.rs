@@ -166,7 +166,7 @@ pub(super) enum Task {
                       where nobody is signed in works."
     )]
     Check {
-        /// Also report executables that were found and are not used
+        /// Also report executables that lspool found but does not use
         #[arg(short, long)]
         verbose: bool,
         /// Check the servers of this group, and report which member serves what
@@ -185,7 +185,7 @@ pub(super) enum Task {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Exit with 1 if a file of agents cannot be read
+        /// Exit with 1 if an agent file has an error
         #[arg(long)]
         check: bool,
         #[command(flatten)]
@@ -199,7 +199,7 @@ pub(super) enum Task {
         /// Keep running and redraw on changes
         #[arg(long)]
         watch: bool,
-        /// Also show the ids of conversations that have not every tool
+        /// Also show the ids of conversations with fewer than all tools
         #[arg(short, long, conflicts_with = "watch")]
         long: bool,
         #[command(flatten)]
@@ -225,25 +225,25 @@ pub(super) enum Task {
     /// Cancel one sub-agent, team member or worker
     #[command(
         long_about = "Cancel one sub-agent, the turn of one team member, or the task of one worker\n\n\
-                      The others go on."
+                      The others continue."
     )]
     Cancel {
         /// The agent, as `lspool status` shows it
         #[arg(value_name = "NAME")]
         name: String,
-        /// Its lead's conversation, its team, or its orchestration, if several have an agent of this name
+        /// The lead's conversation, team, or orchestration of the agent, if several have one of this name
         #[arg(long, value_name = "ID")]
         of: Option<String>,
         #[command(flatten)]
         which: Which,
     },
-    /// Choose how conversations are kept to their tools
-    #[command(long_about = "Choose how conversations are kept to their tools, from their next turn on")]
+    /// Move conversations to a process or a chat mode
+    #[command(long_about = "Move conversations to a process or a chat mode, from their next turn on")]
     Move {
         /// A conversation, or a tool set as `lspool status` shows it under TOOLS [default: all]
         #[arg(value_name = "NAME")]
         name: Option<String>,
-        /// Whether a process or a chat mode keeps them to their tools
+        /// What keeps them to their tools
         #[arg(long, value_name = "KIND", value_parser = ["process", "mode"])]
         to: String,
         #[command(flatten)]
@@ -299,8 +299,8 @@ pub(super) enum Task {
     ServeRecording {
         /// A recording of lspool, or a transcript [default: a session with four agents, inside lspool]
         file: Option<PathBuf>,
-        /// The process to play if the file has several, or `*` for every process that was asked the same [default: lspool
-        /// itself, if lspool wrote the recording]
+        /// The recorded process to play, or `*` to answer each request like the process that got it [default: lspool
+        /// itself, in a recording of lspool]
         #[arg(long, value_name = "NAME")]
         proc: Option<String>,
         /// Whether to answer at once or at the recorded times
@@ -404,7 +404,7 @@ pub(in crate::cli) struct Orchestrate {
     /// The goal, in quotes
     #[arg(value_name = "GOAL", required_unless_present = "resume")]
     pub(in crate::cli) goal: Option<String>,
-    /// Continue the last goal of this folder that did not end well; tasks that are done stay so
+    /// Continue the last unfinished goal of this folder; tasks that are done stay done
     #[arg(long, conflicts_with_all = ["goal", "worker", "workers"])]
     pub(in crate::cli) resume: bool,
     /// Give the goal to this worker as its only task, without a plan
@@ -416,7 +416,7 @@ pub(in crate::cli) struct Orchestrate {
     /// A file with [worker.ROLE] sections [default: the workers of the configuration]
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) workers: Option<PathBuf>,
-    /// The model for the plan, the summary and workers without one of their own: an id, a name or a tier
+    /// The model for the plan, the summary, and workers without a model: an id, a name, or a tier
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) model: Option<String>,
     /// Print events as JSON, one per line
@@ -432,7 +432,7 @@ pub(in crate::cli) struct Orchestrate {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Which {
-    /// The lspool with this process id
+    /// Use the lspool with this process id
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 }

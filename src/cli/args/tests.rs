@@ -259,7 +259,7 @@ fn help_and_version_exit_with_zero() {
           restart          Restart a server or partition
           stop             Stop a server, or a partition until its next turn
           cancel           Cancel one sub-agent, team member or worker
-          move             Choose how conversations are kept to their tools
+          move             Move conversations to a process or a chat mode
           logs             Print what a server wrote to stderr
           reload           Read the configuration files again
           inspect          Show a recording as a timeline

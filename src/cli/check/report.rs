@@ -124,7 +124,7 @@ impl Row {
     pub(super) fn ended(&mut self, how: &str) {
         let advice = match &self.command {
             Some((_, args, _)) if args.is_empty() => {
-                "\nhint: if your editor starts it with arguments such as --stdio, set them in `args`"
+                "\nhint: it may need an argument such as --stdio: write it after the command, or in `args`"
             }
             Some(_) | None => "",
         };

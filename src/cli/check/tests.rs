@@ -130,7 +130,8 @@ fn check_hints_at_missing_args_when_server_exits_early() {
     row.ended("exit code 1");
     let rows = vec![row];
     let report = Report { file: Ok("c".into()), warnings: Vec::new(), rows, group: None, interrupted: None };
-    let expected = "  hint: if your editor starts it with arguments such as --stdio, set them in `args`";
+    let expected =
+        "  hint: it may need an argument such as --stdio: write it after the command, or in `args`";
     assert_eq!(report.text(false, Screen::default()).lines().last(), Some(expected));
 }
 

@@ -293,8 +293,8 @@ pub(super) fn instance(
         }
     };
     let head = format!("lspool {pid}");
-    let about =
-        [status.workspace.as_deref().unwrap_or("no workspace"), status.editor.as_deref().unwrap_or("")];
+    let editor = status.editor.as_deref().map_or("", without_build);
+    let about = [status.workspace.as_deref().unwrap_or("no workspace"), editor];
     let about = about.iter().filter(|it| !it.is_empty()).map(|it| plain(it)).collect::<Vec<_>>().join(GAP);
     let about = shorten(&about, width.saturating_sub(head.len() + GAP.len()));
     lines.push(format!("{}{GAP}{about}", screen.paint(&head, Tone::Strong)));
@@ -380,6 +380,13 @@ pub(super) fn instance(
     for text in status.sets.iter().filter_map(Set::unknown) {
         note("unknown tool", &text, width, screen, lines);
     }
+}
+
+/// `Neovim 0.11.4` of `Neovim 0.11.4+v0.11.4`.
+fn without_build(editor: &str) -> &str {
+    let version = editor.rfind(' ').unwrap_or(editor.len());
+    let build = editor[version..].find('+').map_or(editor.len(), |it| version + it);
+    &editor[..build]
 }
 
 /// The first errors of a configuration: each lspool would repeat all of them.

@@ -32,7 +32,7 @@ fn backend(name: &str, more: &Value) -> Value {
 
 fn status(backends: &[Value]) -> Value {
     json!({
-        "pid": 4711, "version": "0.1.0", "workspace": "/home/me/project", "editor": "Neovim 0.11.2", "started": 1,
+        "pid": 4711, "version": "0.1.0", "workspace": "/home/me/project", "editor": "Neovim 0.11.2+v0.11.2", "started": 1,
         "config": {"error": null}, "backends": backends,
     })
 }

@@ -248,8 +248,11 @@ impl View {
         if !word.is_empty() {
             parts.push(word.clone());
         }
-        if !self.tasks.is_empty() {
-            parts.push(format!("{done} of {} done", self.tasks.len()));
+        match (self.tasks.len(), self.end()) {
+            (0, _) => {}
+            (1, Some(End::Done)) => parts.push("1 task".to_owned()),
+            (n, Some(End::Done)) => parts.push(format!("{n} tasks")),
+            (n, _) => parts.push(format!("{done} of {n} done")),
         }
         parts.extend(counts.iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}")));
         parts.push(seconds(at_ms));

@@ -14,9 +14,8 @@ pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
             ty: Type::OptionalToolNames(|it| &mut it.tools),
             workspace: Workspace::Yes,
             absent: "every tool",
-            doc: "The tools that it may use. `[]` is none. `ide` stands for every tool whose name starts \
-                  with `ide_`, and a name that ends in `*` for every tool with that prefix. Tool names of \
-                  other programs (`Read`, `Bash`) have the meanings in [agents.md](agents.md).",
+            doc: "The [names](agents.md#tool-names) of the tools that it may use, also with `*` at the end, or \
+                  those of other programs (`Read`, `Bash`). `[]` is none.",
         },
         Key {
             name: "disallowed_tools",

@@ -8,7 +8,7 @@ use crate::{
     core::{
         backends::{restart, stop},
         copilot::Copilot,
-        event::BackendId,
+        event::{BackendId, ClientId},
         mux::{
             Mux, Severity,
             failure::{Cause, Failure},
@@ -171,7 +171,16 @@ pub(super) fn ask_stop(mux: &mut Mux, copilot: &mut Option<Copilot>, owner: &Own
         let Some(backend) = mux.backend(id) else { continue };
         info!(backend.name, "stop requested");
         names.push(json!(backend.name));
+        // An editor may drop the errors of a hover. A partition starts again with the next turn.
+        let is_elsewhere = !matches!(owner, Owner::Client(ClientId::EDITOR, _));
+        let told = (is_elsewhere && backend.is_primary() && backend.accepts()).then(|| {
+            let (name, alias) = (&backend.name, backend.alias());
+            format!("lspool: a command stopped {name}. To start it again: lspool restart {alias}")
+        });
         stop(copilot, mux, id, "a user asked for it");
+        if let Some(told) = told {
+            mux.show(Severity::Info, &told);
+        }
     }
     mux.answer(owner, &json!({"name": names.first(), "names": names, "state": "stopped"}));
 }

@@ -77,7 +77,7 @@ fn asked(params: &[u8]) -> Result<AskedTools, String> {
     let mut given = members(params).filter(|(key, _)| key == "lspool").map(|(_, range)| &params[range]);
     let (first, second) = (given.next(), given.next());
     if second.is_some() {
-        return Err("is there twice".to_owned());
+        return Err("occurs twice".to_owned());
     }
     let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(AskedTools::default()) };
     if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {

@@ -121,6 +121,10 @@ fn stopped_server_stays_stopped_until_restart() {
     assert_eq!(asked(&mut it, "lspool/stop", &json!({"name": "copilot"}))["result"]["state"], "stopped");
     let told = it.take(EDITOR);
     assert_eq!(told[0]["error"]["data"]["lspool"]["cause"], "not started");
+    let message = "lspool: a command stopped copilot. To start it again: lspool restart copilot";
+    assert_eq!(told[1]["params"]["message"], message);
+    asked(&mut it, "lspool/stop", &json!({"name": "copilot"}));
+    assert_eq!(it.take(EDITOR), [] as [Value; 0], "it is said once");
     it.exited(process(0, 1), Exit::Code(0));
     it.pass(Duration::from_mins(10));
     assert_eq!(it.spawned.len(), 1);
@@ -456,6 +460,7 @@ fn stopped_process_is_ignored_while_restart_is_pending() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     asked(&mut it, "lspool/stop", &json!({}));
+    it.take(EDITOR);
     it.control(json!({"id": 2, "method": "lspool/restart"}));
     it.server(process(0, 1), json!({"id": 1, "method": "window/showMessageRequest", "params": {}}));
     assert_eq!(it.take(EDITOR), Vec::<Value>::new());

@@ -138,8 +138,9 @@ fn documentation_shows_current_view() {
         view.apply(&it);
         lines.extend(view.line(&it).map(|it| it + "\n"));
     }
-    let shown = [drawn(13, 30_000, Screen::default()), drawn(19, 200_000, Screen::default()), lines];
-    for it in shown {
+    let lines: Vec<_> = lines.lines().collect();
+    let (first, last) = (lines[..8].join("\n"), lines[lines.len() - 3..].join("\n"));
+    for it in [drawn(13, 30_000, Screen::default()), format!("{first}\n…\n{last}\n")] {
         assert!(text.contains(&format!("```\n{it}```\n")), "docs/orchestration.md does not show\n{it}");
     }
 }

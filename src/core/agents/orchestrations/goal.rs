@@ -120,7 +120,7 @@ fn one(role: &str, goal: &str, workers: &[WorkerConfig]) -> Result<Plan, String>
 
 /// Tasks as a result lists them. Those that are done stay so.
 fn prepared(tasks: &Value, workers: &[WorkerConfig]) -> Result<Tasks, String> {
-    let tasks = tasks.as_array().ok_or("`tasks` must be a list of tasks, as a result has them")?;
+    let tasks = tasks.as_array().ok_or("`tasks` must be a list of tasks, like `tasks` of a result")?;
     let written = |it: &Value| json!({"worker_role": it["role"], "task": it["text"], "depends_on": given(it, "dependsOn").unwrap_or(&json!([]))});
     let written: Vec<Value> = tasks.iter().map(written).collect();
     let roles: Vec<&str> = workers.iter().map(|it| it.role.as_str()).collect();
@@ -292,7 +292,7 @@ mod tests {
                 "unknown worker \"boss\"; use one of coder, reviewer, tester",
             ),
             (json!({"goal": "g", "worker": "coder", "tasks": []}), "give `worker` or `tasks`, not both"),
-            (json!({"goal": "g", "tasks": {}}), "`tasks` must be a list of tasks, as a result has them"),
+            (json!({"goal": "g", "tasks": {}}), "`tasks` must be a list of tasks, like `tasks` of a result"),
             (json!({"goal": "g", "tasks": []}), "`tasks`: the plan has no tasks"),
             (
                 json!({"goal": "g", "workers": "coder"}),

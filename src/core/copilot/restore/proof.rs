@@ -76,7 +76,7 @@ impl Proofs {
         }
         self.by_version.entry(version.to_owned()).or_insert_with(|| {
             match Version::parse(version).is_some_and(|it| it < FIRST_WITH_TRANSCRIPTS) {
-                true => Proof::Invalid("its version is one that does not".to_owned()),
+                true => Proof::Invalid("this version does not read transcripts".to_owned()),
                 false => Proof::Unverified { unanswered: 0 },
             }
         })
@@ -120,7 +120,7 @@ impl Copilot {
         if let Proof::Unverified { unanswered } = proof {
             *unanswered += 1;
             if *unanswered >= MOST_UNANSWERED {
-                *proof = Proof::Invalid("its processes have died when they were asked".to_owned());
+                *proof = Proof::Invalid("its processes died when lspool asked them".to_owned());
             }
         }
     }

@@ -89,7 +89,7 @@ impl Dialect {
     }
 }
 
-/// Methods for every process of any language server.
+/// Methods for every process of any language server, sorted.
 const SESSION: &[(&str, Keep)] = &[
     ("$/setTrace", Keep::Latest),
     // Beyond the protocol: messages of common servers.

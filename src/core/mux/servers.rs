@@ -1,6 +1,6 @@
 //! The configured servers.
 //!
-//! There can be only one so far. **A server is never removed**, so an id always leads to a server.
+//! A group has one for each member. **A server is never removed**, so an id always leads to a server.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 

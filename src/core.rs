@@ -220,6 +220,7 @@ impl Proxy {
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::ToolRan(_) => self.on_copilot_event(event),
+            Event::Looked(_) => {}
         }
     }
 

@@ -4,6 +4,7 @@
 //! first.
 
 mod flags;
+mod lsp;
 mod servers;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,10 @@ use clap::{
 use clap_complete::Shell;
 
 use self::flags::{Flags, Serving};
-pub(super) use self::flags::{Orchestrate, Replay};
+pub(super) use self::{
+    flags::{Orchestrate, Replay},
+    lsp::{Lsp, LspTask, TargetWords},
+};
 use super::{inspect, instances, setup::Editor};
 use crate::{
     config::{LogLevel, nearest},
@@ -50,7 +54,7 @@ impl Args {
         const UNREAD: &str = "reads no configuration";
         const UNSERVED: &str = "does not serve an editor";
         let (is_configured, serves) = match &self.command {
-            Command::Serve(_) | Command::Orchestrate(_) | Command::Login(_) => (true, true),
+            Command::Serve(_) | Command::Orchestrate(_) | Command::Login(_) | Command::Lsp(_) => (true, true),
             Command::Check { .. } | Command::Agents { .. } => (true, false),
             Command::Replay(_)
             | Command::Instances { .. }
@@ -114,6 +118,8 @@ pub(super) enum Command {
     Replay(Replay),
     /// Work on a goal.
     Orchestrate(Orchestrate),
+    /// Ask language servers about code.
+    Lsp(Lsp),
     /// Sign in, with this server.
     Login(Vec<String>),
     /// Say something to the lspools that are running.

@@ -18,6 +18,9 @@ impl ClientId {
     /// The process that launched lspool and speaks on its stdin and stdout.
     pub const EDITOR: ClientId = ClientId(0);
 
+    /// The code tools. They have no stream, and their messages do not leave the core.
+    pub(super) const CODE_TOOLS: ClientId = ClientId(ClientId::INTERNAL - 1);
+
     /// The first internal conversation. They have no stream, and their messages do not leave the core.
     pub(super) const INTERNAL: u32 = 1 << 31;
 
@@ -39,6 +42,13 @@ pub struct BackendId(pub u32);
 /// A configured server: one executable with its settings. It has at least one backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ServerId(pub(super) u32);
+
+impl ServerId {
+    /// Its number, counted from 0.
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
+}
 
 /// The number of a backend's process, counted from 1. Events of older ones are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

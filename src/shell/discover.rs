@@ -13,6 +13,7 @@ mod places;
 mod plan;
 mod prepare;
 mod search;
+mod tools;
 #[cfg(test)]
 mod tests;
 
@@ -24,4 +25,5 @@ pub use plan::GroupPlan;
 pub use prepare::{
     CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target, targets,
 };
+pub use tools::{FoundLanguage, languages_found, prepare_tools};
 pub use search::{Found, NotFound, search};

@@ -11,7 +11,7 @@ use clap::{
 use clap_complete::Shell;
 
 use super::{
-    Command,
+    Command, Lsp,
     servers::{commands, one_command},
 };
 use crate::{
@@ -332,6 +332,22 @@ pub(super) enum Task {
         #[arg(last = true, value_name = "SERVER")]
         command: Vec<String>,
     },
+    /// Ask language servers about code, without an editor
+    #[command(
+        long_about = "Ask language servers about code, without an editor\n\n\
+                      Starts the servers for the languages of the workspace, asks, and ends them. An answer says whether it is \
+                      complete.",
+        after_help = "For example:\n  lspool lsp references Graph/add_node\n  lspool lsp definition src/app.py:10:4 --body\n  \
+                      lspool lsp diagnostics src/app.py\n\n\
+                      Exit status: 0 if done, 1 if there is no such symbol or there are diagnostics, 2 if the command is wrong, \
+                      3 if the answer may not be complete or not be true, 4 if there is no server."
+    )]
+    Lsp {
+        #[command(flatten)]
+        asked: Lsp,
+        #[command(flatten)]
+        serving: Serving,
+    },
     /// Let workers reach a goal in the current folder
     #[command(
         long_about = "Let workers reach a goal in the current folder\n\n\
@@ -458,6 +474,7 @@ impl Task {
             }
             Task::Agents { json, check, file } => return Ok((Command::Agents { json, check }, with(file))),
             Task::Replay(replay) => return Ok((Command::Replay(replay), nothing)),
+            Task::Lsp { asked, serving } => return Ok((Command::Lsp(asked), serving)),
             Task::Login { serving, command } => return Ok((Command::Login(one_command(command)?), serving)),
             Task::Orchestrate { mut task, serving } => {
                 task.command = one_command(task.command)?;

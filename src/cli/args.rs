@@ -5,6 +5,7 @@
 
 mod flags;
 mod lsp;
+mod mcp;
 mod servers;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use self::flags::{Flags, Serving};
 pub(super) use self::{
     flags::{Orchestrate, Replay},
     lsp::{Lsp, LspTask, TargetWords},
+    mcp::{Agent, Mcp},
 };
 use super::{inspect, instances, setup::Editor};
 use crate::{
@@ -55,6 +57,7 @@ impl Args {
         const UNSERVED: &str = "does not serve an editor";
         let (is_configured, serves) = match &self.command {
             Command::Serve(_) | Command::Orchestrate(_) | Command::Login(_) | Command::Lsp(_) => (true, true),
+            Command::Mcp(it) if it.install.is_none() => (true, true),
             Command::Check { .. } | Command::Agents { .. } => (true, false),
             Command::Replay(_)
             | Command::Instances { .. }
@@ -62,6 +65,7 @@ impl Args {
             | Command::Inspect { .. }
             | Command::Demo
             | Command::Setup { .. }
+            | Command::Mcp(_)
             | Command::Schema
             | Command::Completions(_)
             | Command::Man(_) => (false, false),
@@ -120,6 +124,8 @@ pub(super) enum Command {
     Orchestrate(Orchestrate),
     /// Ask language servers about code.
     Lsp(Lsp),
+    /// Be a tool server of an agent.
+    Mcp(Mcp),
     /// Sign in, with this server.
     Login(Vec<String>),
     /// Say something to the lspools that are running.

@@ -23,7 +23,7 @@ use tokio::{
 
 use super::{
     args::Args,
-    client::{Client, PATIENCE, at_once, error_of, serve_self},
+    client::{Client, PATIENCE, at_once, error_of, serve_within},
     search::Search,
     world,
 };
@@ -35,6 +35,7 @@ use crate::{
         discover::{CliServers, FoundLanguage, languages_found, prepare_tools},
         driver,
         record::Recorded,
+        signals,
     },
     util::json,
 };
@@ -96,27 +97,65 @@ pub(super) fn serve(
     languages: &Languages,
     face: impl AsyncFnOnce(Session, mpsc::Receiver<i32>, mpsc::Sender<i32>) -> io::Result<u8>,
 ) -> anyhow::Result<ExitCode> {
-    let search = Search::new(args, CliServers::default());
-    let user = search.user().map_err(anyhow::Error::msg)?;
-    let found = languages_found(&user, folders, &search.env).map_err(anyhow::Error::msg)?;
-    let Chosen { names, missing } = choose(found, folders, languages);
-    let identity = world::identity();
-    let world = world::open_world(&identity, &search.env);
-    let recorder = search.recorder(args, identity.clone());
-    let core = Proxy::new(identity);
-    let initialize = (!names.is_empty()).then(|| initialize(folders, &missing));
-    let search = Arc::new(ToolSearch { search, names });
-    let editor = async |stream, signals, quit| {
-        let (session, serving) = Session::begin(stream, initialize, missing);
-        let done = face(session.clone(), signals, quit).await;
-        session.asks.send(Ask::Leave).ok();
-        drop(session);
-        serving.await.ok();
-        done
-    };
-    match recorder {
-        Some(recorder) => serve_self(Recorded::new(core, recorder), world, search, editor),
-        None => serve_self(core, world, search, editor),
+    let opening = Opening::new(&search(args), folders, languages).map_err(anyhow::Error::msg)?;
+    let runtime = world::runtime()?;
+    let done = runtime.block_on(async {
+        let signals = signals::listen();
+        opening.serve(args, async |session, quit| face(session, signals, quit).await).await
+    });
+    runtime.shutdown_background();
+    Ok(ExitCode::from(done?))
+}
+
+/// Reads the user's configuration, and begins the log.
+pub(super) fn search(args: &Args) -> Arc<Search> {
+    Arc::new(Search::new(args, CliServers::default()))
+}
+
+/// A session that has not begun.
+pub(super) struct Opening {
+    search: ToolSearch,
+    missing: BTreeMap<String, String>,
+    initialize: Option<Value>,
+}
+
+impl Opening {
+    /// Chooses the servers. Reads the folders, which takes a while.
+    pub(super) fn new(
+        search: &Arc<Search>,
+        folders: &[PathBuf],
+        languages: &Languages,
+    ) -> Result<Opening, String> {
+        let found = languages_found(&search.user()?, folders, &search.env)?;
+        let Chosen { names, missing } = choose(found, folders, languages);
+        let initialize = (!names.is_empty()).then(|| initialize(folders, &missing));
+        Ok(Opening { search: ToolSearch { search: Arc::clone(search), names }, missing, initialize })
+    }
+
+    /// Starts the servers, and ends them after `face`.
+    pub(super) async fn serve(
+        self,
+        args: &Args,
+        face: impl AsyncFnOnce(Session, mpsc::Sender<i32>) -> io::Result<u8>,
+    ) -> io::Result<u8> {
+        let Opening { search, missing, initialize } = self;
+        let identity = world::identity();
+        let world = world::open_world(&identity, &search.search.env);
+        let recorder = search.search.recorder(args, identity.clone());
+        let core = Proxy::new(identity);
+        let search = Arc::new(search);
+        let editor = async |stream, quit| {
+            let (session, serving) = Session::begin(stream, initialize, missing);
+            let done = face(session.clone(), quit).await;
+            session.asks.send(Ask::Leave).ok();
+            drop(session);
+            serving.await.ok();
+            done
+        };
+        match recorder {
+            Some(recorder) => serve_within(Recorded::new(core, recorder), world, search, editor).await,
+            None => serve_within(core, world, search, editor).await,
+        }
     }
 }
 
@@ -132,7 +171,8 @@ fn choose(found: Vec<FoundLanguage>, folders: &[PathBuf], languages: &Languages)
         Languages::OfFiles(files) => files.clone(),
         Languages::OfWorkspace => folders.iter().flat_map(|it| endings_in(it)).collect(),
     };
-    let is_needed = |it: &FoundLanguage| it.endings.iter().any(|ending| files.iter().any(|it| it.ends_with(ending)));
+    let is_needed =
+        |it: &FoundLanguage| it.endings.iter().any(|ending| files.iter().any(|it| it.ends_with(ending)));
     let mut chosen = Chosen::default();
     for language in found.into_iter().filter(is_needed) {
         match language.server {
@@ -155,7 +195,7 @@ fn endings_in(folder: &Path) -> Vec<String> {
 
 /// Finds the chosen servers.
 struct ToolSearch {
-    search: Search,
+    search: Arc<Search>,
     names: Vec<String>,
 }
 
@@ -176,7 +216,8 @@ fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>) -> Value 
         json!({"uri": file_uri(it), "name": name})
     });
     let named: Vec<Value> = named.collect();
-    let missing: Map<String, Value> = missing.iter().map(|(key, it)| (key.clone(), it.clone().into())).collect();
+    let missing: Map<String, Value> =
+        missing.iter().map(|(key, it)| (key.clone(), it.clone().into())).collect();
     let links = json!({"linkSupport": true});
     json!({
         "processId": null,
@@ -278,7 +319,8 @@ fn ended(why: &str) -> ToolError {
 /// Answers each call: there is no server for it.
 async fn answer_without_server(mut asked: mpsc::UnboundedReceiver<Ask>, missing: &BTreeMap<String, String>) {
     let reasons: String = missing.iter().map(|(language, why)| format!("\n{language}: {why}")).collect();
-    let error = ToolError::new(Code::NoServer, format!("no language server is there for these files{reasons}"));
+    let error =
+        ToolError::new(Code::NoServer, format!("no language server is there for these files{reasons}"));
     while let Some(ask) = asked.recv().await {
         match ask {
             Ask::Call { answer, .. } => drop(answer.send(error.answer())),
@@ -345,7 +387,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
     }
 
     fn on_answer(&mut self, id: &RawId, frame: &Frame) {
-        let Some(number) = self.open.iter().find(|(_, it)| it.id == *id).map(|(number, _)| *number) else { return };
+        let Some(number) = self.open.iter().find(|(_, it)| it.id == *id).map(|(number, _)| *number) else {
+            return;
+        };
         let Some(open) = self.open.remove(&number) else { return };
         let answer = match error_of(frame) {
             Some(error) => ended(&error).answer(),

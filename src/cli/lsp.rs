@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Args, Lsp, LspTask, TargetWords},
-    code_tools::{Languages, serve},
+    code_tools::{Languages, ToolInfo, serve, tools},
     print, tell,
 };
 use crate::{builtin_tools::lsp::Answer, shell::discover::Env};
@@ -31,6 +31,10 @@ const NO_SERVER: u8 = 4;
 
 /// Asks, prints the answer.
 pub(super) fn run(args: &Args, asked: &Lsp) -> anyhow::Result<ExitCode> {
+    if asked.task == LspTask::Tools {
+        print(&list(asked.json))?;
+        return Ok(ExitCode::from(DONE));
+    }
     let env = Env::real();
     let root = root(asked.root.as_deref(), &env)?;
     let Call { tool, arguments, files } = call(&asked.task, &env.cwd)?;
@@ -81,6 +85,22 @@ fn status(answer: &Answer) -> u8 {
         (0, true) => NOT_SURE,
         (_, _) => NOT_SO,
     }
+}
+
+/// The tools, as a text or as JSON.
+fn list(json: bool) -> String {
+    if json {
+        let value = |it: &ToolInfo| {
+            json!({"name": it.name, "description": it.description, "inputSchema": it.input_schema})
+        };
+        return format!("{}\n", tools().iter().map(value).collect::<Value>());
+    }
+    let parameters = |it: &ToolInfo| {
+        let all = it.input_schema["properties"].as_object().into_iter().flatten();
+        let line = |(name, it): (&String, &Value)| format!("    {name}: {}\n", it["description"].as_str().unwrap_or(""));
+        all.map(line).collect::<String>()
+    };
+    tools().iter().map(|it| format!("{}\n  {}\n{}", it.name, it.description, parameters(it))).collect()
 }
 
 /// The workspace folder, without links.
@@ -152,7 +172,7 @@ fn call(task: &LspTask, cwd: &Path) -> anyhow::Result<Call> {
             let file = arguments["file"].as_str().map(ToOwned::to_owned);
             Call { tool: tool.clone(), arguments, files: file.into_iter().collect() }
         }
-        LspTask::Servers => {
+        LspTask::Servers | LspTask::Tools => {
             Call { tool: "lsp_workspace".to_owned(), arguments: json!({}), files: Vec::new() }
         }
     })

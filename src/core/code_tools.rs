@@ -29,7 +29,7 @@ use self::{
     call::{Call, Memo, ServerError},
     files::Files,
     places::Snapshots,
-    view::View,
+    view::{View, Work},
 };
 use super::{
     event::{ClientId, Effect, Look, Peer, ProcessId, Seen, ServerId},
@@ -58,18 +58,30 @@ pub(crate) struct CodeTools {
     /// Languages without a server, and why.
     missing: BTreeMap<String, String>,
     calls: BTreeMap<u64, Call>,
-    /// Requests to servers: who asked them, and what for.
-    asked: BTreeMap<u64, (u64, String)>,
+    /// Requests to servers.
+    asked: BTreeMap<u64, Asked>,
     /// Looks at files.
     looks: BTreeMap<u64, (u64, String)>,
     files: Files,
     snapshots: Snapshots,
     /// Files that hold a word and were found not to mean the symbol, by server, symbol and file, with their text's hash.
     refuted: BTreeMap<(ServerId, String, PathBuf), u64>,
+    /// When files had last changed at the last call about diagnostics of all changed files.
+    checked: u64,
     /// The last number of a call, a request, a look.
     last: u64,
     /// Whether something has happened that calls may wait for.
     is_dirty: bool,
+}
+
+/// A request to a server.
+#[derive(Debug)]
+struct Asked {
+    server: ServerId,
+    /// The call that asks.
+    call: u64,
+    /// What for.
+    key: String,
 }
 
 /// What the shell says of the session: the member of `initialize` that turns the code tools on.
@@ -96,6 +108,7 @@ impl CodeTools {
             files: Files::default(),
             snapshots: Snapshots::default(),
             refuted: BTreeMap::new(),
+            checked: 0,
             last: 0,
             is_dirty: false,
         })
@@ -141,8 +154,7 @@ impl CodeTools {
             }
             Ok(asked) => {
                 let number = self.next();
-                let now = mux.now();
-                self.calls.insert(number, Call::new(number, owner, token, asked, now, now + TIME_LIMIT));
+                self.calls.insert(number, Call::new(number, owner, token, asked, mux.now() + TIME_LIMIT));
                 self.is_dirty = true;
             }
         }
@@ -185,7 +197,7 @@ impl CodeTools {
 
     /// A call is over: cancels what it has asked of servers.
     fn forget(&mut self, mux: &mut Mux, number: u64) {
-        let open: Vec<u64> = self.asked.iter().filter(|(_, (by, _))| *by == number).map(|(id, _)| *id).collect();
+        let open: Vec<u64> = self.asked.iter().filter(|(_, it)| it.call == number).map(|(id, _)| *id).collect();
         for id in open {
             self.asked.remove(&id);
             let params = Patch::of(b"{}").set("id", id.to_string().as_bytes()).finish();
@@ -201,9 +213,15 @@ impl CodeTools {
         if frame.kind() == Kind::Response {
             return;
         }
-        let Some(view) = mux.server_of(process).and_then(|it| self.views.get_mut(&it)) else { return };
+        let Some(server) = mux.server_of(process) else { return };
+        let Some(view) = self.views.get_mut(&server) else { return };
         self.last += 1;
-        view.observe(process, frame, self.last, mux.now());
+        // What it works on while it owes an answer may be the answer.
+        let work = match self.asked.values().any(|it| it.server == server) {
+            true => Work::ForAnswer,
+            false => Work::OfItsOwn,
+        };
+        view.observe(process, frame, work, (self.last, mux.now()));
         self.is_dirty = true;
     }
 
@@ -250,8 +268,8 @@ impl CodeTools {
 
     fn on_answer(&mut self, frame: &Frame) {
         let id = frame.id().and_then(|it| it.as_u64());
-        let Some((number, key)) = id.and_then(|it| self.asked.remove(&it)) else { return };
-        let Some(call) = self.calls.get_mut(&number) else { return };
+        let Some(asked) = id.and_then(|it| self.asked.remove(&it)) else { return };
+        let Some(call) = self.calls.get_mut(&asked.call) else { return };
         let answer = match frame.error_value() {
             Some(error) => Err(ServerError::read(error)),
             None => json::read(frame.result().unwrap_or(b"null")).map_err(|error| ServerError {
@@ -262,7 +280,7 @@ impl CodeTools {
             }),
         };
         self.last += 1;
-        call.memo.insert(key, Memo::Answer(Arc::new(answer), self.last));
+        call.memo.insert(asked.key, Memo::Answer(Arc::new(answer), self.last));
         self.is_dirty = true;
     }
 
@@ -300,8 +318,8 @@ impl CodeTools {
 
     /// Whether each request and look belongs to a call.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let lost = self.asked.values().find(|(number, _)| !self.calls.contains_key(number));
-        lost.map_or(Ok(()), |(_, key)| Err(format!("no call waits for {key}")))
+        let lost = self.asked.values().find(|it| !self.calls.contains_key(&it.call));
+        lost.map_or(Ok(()), |it| Err(format!("no call waits for {}", it.key)))
     }
 
     /// The state of each server, for the answer of `lsp_workspace`.

@@ -287,7 +287,7 @@ pub struct Look {
     pub word: Option<Word>,
 }
 
-/// What to search for.
+/// What to search for, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Word {
@@ -307,6 +307,8 @@ pub enum WordMatch {
     Whole,
     /// As a part of any word, in upper or lower case.
     Part,
+    /// Not at all: each file is a hit, and is not read.
+    Any,
 }
 
 /// The result of a [`Look`].

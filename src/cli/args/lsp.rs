@@ -97,6 +97,8 @@ pub(in crate::cli) enum LspTask {
     },
     /// List the servers for the languages of the workspace
     Servers,
+    /// List the tools that `call` takes, with their arguments
+    Tools,
 }
 
 /// A symbol or a place on the command line.

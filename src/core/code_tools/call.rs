@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    CodeTools,
+    Asked, CodeTools,
     view::{Readiness, View},
 };
 use crate::{
@@ -48,7 +48,6 @@ pub(super) struct Call {
     token: Option<RawId>,
     asked: LspCall,
     pub(super) until: Instant,
-    since: Instant,
     pub(super) memo: BTreeMap<String, Memo>,
     /// When it goes on by itself.
     pub(super) wake: Option<Instant>,
@@ -132,7 +131,6 @@ impl Call {
         owner: Owner,
         token: Option<RawId>,
         asked: LspCall,
-        now: Instant,
         until: Instant,
     ) -> Call {
         Call {
@@ -141,7 +139,6 @@ impl Call {
             token,
             asked,
             until,
-            since: now,
             memo: BTreeMap::new(),
             wake: None,
             waits: String::new(),
@@ -226,7 +223,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    fn waiting<T>(&mut self, what: String) -> Step<T> {
+    pub(super) fn waiting<T>(&mut self, what: String) -> Step<T> {
         if self.call.waits.is_empty() {
             self.call.waits = what;
         }
@@ -305,7 +302,8 @@ impl<'a> Cx<'a> {
                 }
                 None => {
                     let id = self.tools.next();
-                    self.tools.asked.insert(id, (self.call.number, full.clone()));
+                    let asked = Asked { server, call: self.call.number, key: full.clone() };
+                    self.tools.asked.insert(id, asked);
                     self.call.memo.insert(full, Memo::Asked);
                     let frame = Frame::request(RawId::from(id), method, Some(params.to_string().as_bytes()));
                     self.mux.ask_server(server, ClientId::CODE_TOOLS, RawId::from(id).into(), &frame);
@@ -418,11 +416,6 @@ impl<'a> Cx<'a> {
         }
         self.wake_at(check.unwrap_or(until).min(until));
         self.waiting(why)
-    }
-
-    /// How long this call has taken.
-    pub(super) fn age(&self) -> Duration {
-        self.now().saturating_duration_since(self.call.since)
     }
 
     /// A path as people read it: relative to the first folder, if it is in there.

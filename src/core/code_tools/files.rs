@@ -105,16 +105,25 @@ impl CodeTools {
         }
     }
 
-    /// Tells a server the text of an open document, under the next version.
-    pub(super) fn tell_text(&mut self, mux: &mut Mux, server: ServerId, file: &Path) {
+    /// Tells a server the new text of an open document.
+    fn tell_text(&mut self, mux: &mut Mux, server: ServerId, file: &Path) {
         let tick = self.next();
+        let Some(view) = self.views.get_mut(&server) else { return };
+        let Some(document) = view.open.get_mut(file) else { return };
+        document.text_version = document.version + 1;
+        document.told = tick;
+        document.is_first_text = false;
+        view.last_change = tick;
+        self.nudge(mux, server, file);
+    }
+
+    /// Tells a server the text of an open document, under the next version: it is the same text as before, or
+    /// [`OpenDocument`] says that it is not.
+    pub(super) fn nudge(&mut self, mux: &mut Mux, server: ServerId, file: &Path) {
         let Some(text) = self.files.text(file) else { return };
         let Some(view) = self.views.get_mut(&server) else { return };
         let Some(document) = view.open.get_mut(file) else { return };
         document.version += 1;
-        document.told = tick;
-        document.is_first_text = false;
-        view.last_change = tick;
         let (uri, version) = (file_uri(file), document.version);
         let params = json!({
             "textDocument": {"uri": uri, "version": version},
@@ -137,7 +146,7 @@ impl CodeTools {
             return;
         }
         let text = self.files.texts.entry(file.to_owned()).or_insert_with(|| Arc::clone(text));
-        let document = OpenDocument { version: 1, told: tick, is_first_text: true, used: tick };
+        let document = OpenDocument { version: 1, text_version: 1, told: tick, is_first_text: true, used: tick };
         view.open.insert(file.to_owned(), document);
         view.last_change = tick;
         let language = language_of_file(file).map_or("plaintext", |(_, id)| id);

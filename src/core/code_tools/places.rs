@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::call::{Cx, Step, fail};
 use crate::{
@@ -203,13 +203,10 @@ fn is_test(file: &Path) -> bool {
     })
 }
 
-/// A value of a place for a program that has no text.
-pub(super) fn bare(file: &str, place: &Location) -> Value {
-    json!({"file": file, "line": place.range.start.line + 1})
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn location(file: &str, line: u32) -> Location {

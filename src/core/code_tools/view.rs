@@ -51,19 +51,32 @@ struct ProcessView {
     id: Option<ProcessId>,
     /// By registration id.
     registered: BTreeMap<String, String>,
-    /// Work that it has reported and not ended, by token.
-    work: BTreeMap<String, Option<u64>>,
-    /// When work last ended.
+    /// Work that it has reported and not ended, by token, with its progress.
+    work: BTreeMap<String, (Work, Option<u64>)>,
+    /// When work of its own last ended.
     work_ended: Option<Instant>,
+    /// Whether any work has ended.
+    has_worked: bool,
     /// When it first answered about a document.
     answered: Option<Instant>,
     published: BTreeMap<PathBuf, Published>,
+}
+
+/// What a server may work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// An answer that it owes: basedpyright reports that it finds references.
+    ForAnswer,
+    /// Something else, such as its index.
+    OfItsOwn,
 }
 
 /// A document as a server knows it.
 #[derive(Debug)]
 pub(super) struct OpenDocument {
     pub(super) version: i64,
+    /// The version under which it was first told of its text.
+    pub(super) text_version: i64,
     /// When the server was last told of its text.
     pub(super) told: u64,
     /// Whether that was the first time in this process.
@@ -174,7 +187,7 @@ impl View {
     }
 
     /// Notes a notification, or a registration, of its process.
-    pub(super) fn observe(&mut self, process: ProcessId, frame: &Frame, tick: u64, now: Instant) {
+    pub(super) fn observe(&mut self, process: ProcessId, frame: &Frame, work: Work, (tick, now): (u64, Instant)) {
         self.meet(process);
         let params = frame.params().unwrap_or(b"{}");
         match frame.method().unwrap_or_default() {
@@ -186,7 +199,7 @@ impl View {
                     Published { tick, at: now, version: version.flatten(), items: items.unwrap_or_default() };
                 self.process.published.insert(file, published);
             }
-            "$/progress" => self.note_work(params, now),
+            "$/progress" => self.note_work(params, work, now),
             "client/registerCapability" => {
                 let all: Value = json::read(params).unwrap_or_default();
                 for it in all["registrations"].as_array().into_iter().flatten() {
@@ -205,19 +218,21 @@ impl View {
         }
     }
 
-    fn note_work(&mut self, params: &[u8], now: Instant) {
+    fn note_work(&mut self, params: &[u8], during: Work, now: Instant) {
         let Some(token) = member(params, "token") else { return };
         let token = String::from_utf8_lossy(&params[token]).into_owned();
         let percent = path(params, &["value", "percentage"]).and_then(|it| json::read(&params[it]).ok());
         match text(params, &["value", "kind"]).as_deref() {
-            Some("begin") => drop(self.process.work.insert(token, percent)),
+            Some("begin") => drop(self.process.work.insert(token, (during, percent))),
             Some("report") => {
                 if let Some(known) = self.process.work.get_mut(&token) {
-                    *known = percent.or(*known);
+                    known.1 = percent.or(known.1);
                 }
             }
             Some("end") => {
-                if self.process.work.remove(&token).is_some() {
+                let Some((begun, _)) = self.process.work.remove(&token) else { return };
+                self.process.has_worked = true;
+                if (begun, during) != (Work::ForAnswer, Work::ForAnswer) {
                     self.process.work_ended = Some(now);
                 }
             }
@@ -243,10 +258,10 @@ impl View {
         let Some(answered) = self.process.answered else {
             return Readiness::Loading { percent: None, until: None };
         };
-        if let Some(percent) = self.process.work.values().next() {
+        if let Some((_, percent)) = self.process.work.values().next() {
             return Readiness::Loading { percent: *percent, until: None };
         }
-        let loads = LOADS_PROJECT.contains(&self.name.as_str()) && self.process.work_ended.is_none();
+        let loads = LOADS_PROJECT.contains(&self.name.as_str()) && !self.process.has_worked;
         let since = match self.process.work_ended {
             Some(ended) => answered.max(ended + REST),
             None if loads => answered + BEGINS,

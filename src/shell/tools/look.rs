@@ -240,6 +240,11 @@ impl Sight<'_> {
                 self.seen.partial = Some(why);
                 return;
             }
+            if word.matching == WordMatch::Any {
+                let file = path.clone();
+                self.seen.hits.push(WordHits { file, n_lines: 0, lines: Vec::new() });
+                continue;
+            }
             let Some(text) = self.workspace.found(path).and_then(|it| content(&it).ok()) else { continue };
             if let Some(hits) = search.hits(path, &text) {
                 self.seen.hits.push(hits);
@@ -314,7 +319,7 @@ struct WordSearch {
 impl WordSearch {
     fn new(word: &Word) -> WordSearch {
         let text = match word.matching {
-            WordMatch::Whole => word.text.clone(),
+            WordMatch::Whole | WordMatch::Any => word.text.clone(),
             WordMatch::Part => word.text.to_lowercase(),
         };
         WordSearch { finder: Finder::new(text.as_bytes()).into_owned(), matching: word.matching }
@@ -329,6 +334,7 @@ impl WordSearch {
         let holds = |line: &&str| match self.matching {
             WordMatch::Whole => self.is_word_in(line),
             WordMatch::Part => self.finder.find(line.to_lowercase().as_bytes()).is_some(),
+            WordMatch::Any => true,
         };
         let mut hits = WordHits { file: path.to_owned(), n_lines: 0, lines: Vec::new() };
         for (number, line) in text.lines().enumerate().filter(|(_, line)| holds(line)) {

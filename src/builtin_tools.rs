@@ -8,6 +8,7 @@ mod allow;
 mod bounds;
 mod call;
 mod edit;
+pub mod lsp;
 
 #[cfg(test)]
 pub(crate) use self::allow::words;

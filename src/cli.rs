@@ -7,6 +7,7 @@
 //! - `serve`, `orchestrate`, `login`: lspool for an editor, for a goal typed at a terminal, and for signing in
 //! - `demo`, `setup`: lspool for somebody who does not know it yet
 //! - `check`, `agents`: what is configured
+//! - `lsp`, `mcp`, `code_tools`: questions about code to language servers, without an editor
 //! - `instances`: `status`, `restart`, `stop`, `cancel`, `move`, `logs` and `reload`, which talk to a running lspool
 //! - `inspect`, `replay`, `serve_recording`: what recordings are for
 //! - `describe`: completions, manual pages and the schema
@@ -18,6 +19,7 @@ mod agents;
 mod args;
 mod check;
 mod client;
+mod code_tools;
 mod columns;
 mod demo;
 mod describe;
@@ -25,6 +27,8 @@ mod inspect;
 mod instances;
 mod log;
 mod login;
+mod lsp;
+mod mcp;
 mod orchestrate;
 mod replay;
 mod screen;
@@ -70,6 +74,8 @@ pub fn run(words: &[OsString]) -> ExitCode {
         Command::Agents { json, check } => agents::run(&args, json, check, screen),
         Command::Replay(task) => replay::run(&task),
         Command::Orchestrate(task) => orchestrate::run(&args, task, screen),
+        Command::Lsp(asked) => lsp::run(&args, &asked),
+        Command::Mcp(asked) => mcp::run(&args, &asked),
         Command::Login(server) => login::run(&args, server),
         Command::Instances { task, pid } => instances::run(&task, pid, screen),
         Command::ServeRecording { file, process, speed, is_strict } => {

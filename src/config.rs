@@ -11,6 +11,7 @@ mod engine;
 pub(crate) mod features;
 mod groups;
 mod keys;
+pub(crate) mod languages;
 pub(crate) mod presets;
 mod problem;
 mod read;

@@ -12,6 +12,7 @@
 mod admin;
 mod agents;
 mod backends;
+mod code_tools;
 mod copilot;
 pub mod event;
 mod identity;
@@ -35,6 +36,7 @@ use self::{
     admin::{Admin, Seen, offered_commands},
     agents::Agents,
     backends::{fail_backend, flush, renew, start_waiting},
+    code_tools::CodeTools,
     copilot::Copilot,
     event::{BackendId, ClientId, Effects, Event, Peer, Prepared, ProcessId, ServerId},
     mux::{Mux, pool::processes::SpawnEnd},
@@ -58,6 +60,8 @@ pub struct Proxy {
     /// The Copilot half; `None` for any other server.
     copilot: Option<Copilot>,
     agents: Agents,
+    /// The code tools; `None` if an editor has its own documents.
+    code_tools: Option<CodeTools>,
     admin: Admin,
     /// The folder for the server's records, until it is known whether the server is a Copilot server.
     unused_transcripts: Option<PathBuf>,
@@ -70,6 +74,7 @@ impl Proxy {
             mux: Mux::new(identity),
             copilot: None,
             agents: Agents::default(),
+            code_tools: None,
             admin: Admin::default(),
             unused_transcripts: None,
         }
@@ -119,6 +124,7 @@ impl Proxy {
             measure,
             spare,
             self.copilot.as_ref().and_then(|_| self.agents.poll_timeout()),
+            self.code_tools.as_ref().and_then(CodeTools::poll_timeout),
         ];
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
@@ -144,6 +150,7 @@ impl Proxy {
     ///
     /// Call it between two events: an interrupted [`Proxy::handle`] may be half done.
     pub fn check(&self) -> Result<(), String> {
+        self.code_tools.as_ref().map_or(Ok(()), CodeTools::check)?;
         admin::check::check(&self.mux, self.copilot.as_ref(), &self.agents)
     }
 
@@ -159,14 +166,14 @@ impl Proxy {
                 self.on_malformed_server(process, id.into(), &reason);
             }
             Event::Closed { peer: Peer::EDITOR, error } => self.on_editor_closed(error),
-            Event::Closed { peer: Peer::Client(client), .. } => self.admin.on_client_closed(client),
+            Event::Closed { peer: Peer::Client(client), .. } => self.on_client_closed(client),
             Event::Closed { peer: Peer::Backend(process), error } => {
                 self.mux.on_server_closed(process, error);
             }
             Event::Unwritable(ClientId::EDITOR) => {
                 self.mux.exit(i32::from(!self.mux.clients().is_shut_down()));
             }
-            Event::Unwritable(client) => self.admin.on_client_closed(client),
+            Event::Unwritable(client) => self.on_client_closed(client),
             Event::Prepared(prepared) if self.mux.servers().first().is_some() => {
                 self.admin.on_reloaded(&mut self.mux, &mut self.copilot, prepared);
             }
@@ -206,7 +213,7 @@ impl Proxy {
                 warn!("queue of the editor exceeded its limit");
                 self.mux.exit(1);
             }
-            Event::Stalled(Peer::Client(client)) => self.admin.on_client_closed(client),
+            Event::Stalled(Peer::Client(client)) => self.on_client_closed(client),
             Event::Stalled(Peer::Backend(process)) => {
                 self.mux.on_server_closed(process, Some("it reads nothing".to_owned()));
             }
@@ -220,6 +227,11 @@ impl Proxy {
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::ToolRan(_) => self.on_copilot_event(event),
+            Event::Looked(seen) => {
+                if let Some(tools) = &mut self.code_tools {
+                    tools.on_looked(&mut self.mux, *seen);
+                }
+            }
         }
     }
 
@@ -260,6 +272,10 @@ impl Proxy {
             if self.mux.is_opening(&frame) {
                 self.admin.note_watching_editor(frame.params().unwrap_or(b"{}"));
                 self.mux.forward_initialize(&frame);
+                self.code_tools = CodeTools::wanted(&self.mux, frame.params().unwrap_or(b"{}"));
+                if let Some(tools) = &mut self.code_tools {
+                    tools.begin(&mut self.mux);
+                }
             } else {
                 self.on_editor_frame(frame);
             }
@@ -276,9 +292,23 @@ impl Proxy {
     fn on_editor_closed(&mut self, error: Option<String>) {
         if self.mux.on_editor_closed(error) {
             self.cancel_orchestrations();
-            let elsewhere = self.admin.n_owed_to(ClientId::EDITOR) + self.agents.n_owed();
+            let elsewhere = self.n_owed_elsewhere();
             self.mux.begin_draining(elsewhere);
         }
+    }
+
+    /// A client is gone, which is not the editor.
+    fn on_client_closed(&mut self, client: ClientId) {
+        self.admin.on_client_closed(client);
+        if let Some(tools) = &mut self.code_tools {
+            tools.on_client_closed(&mut self.mux, client);
+        }
+    }
+
+    /// How many answers lspool itself owes.
+    fn n_owed_elsewhere(&self) -> usize {
+        let of_tools = self.code_tools.as_ref().map_or(0, CodeTools::n_owed);
+        self.admin.n_owed_to(ClientId::EDITOR) + self.agents.n_owed() + of_tools
     }
 
     /// Handles the consequences of an event: idle partitions, next steps, and the end after the last owed answer.
@@ -292,6 +322,12 @@ impl Proxy {
         {
             self.settle_once();
         }
+        // What the tools ask may be answered at once.
+        while let Some(tools) = &mut self.code_tools
+            && tools.settle(&mut self.mux)
+        {
+            self.settle_once();
+        }
         let Proxy { mux, copilot, agents, admin, .. } = self;
         if let Some(copilot) = copilot
             && agents.take_changed()
@@ -302,7 +338,7 @@ impl Proxy {
     }
 
     fn settle_once(&mut self) {
-        let Proxy { mux, copilot, agents, admin, .. } = self;
+        let Proxy { mux, copilot, agents, code_tools, admin, .. } = self;
         if mux.clients().is_exiting() {
             return;
         }
@@ -326,7 +362,8 @@ impl Proxy {
         let has_agents = copilot.is_some();
         mux.drain(|| {
             let of_agents = if has_agents { agents.n_owed() } else { 0 };
-            admin.n_owed_to(ClientId::EDITOR) + of_agents
+            let of_tools = code_tools.as_ref().map_or(0, CodeTools::n_owed);
+            admin.n_owed_to(ClientId::EDITOR) + of_agents + of_tools
         });
         if let Some(copilot) = copilot {
             copilot.end(mux);

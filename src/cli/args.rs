@@ -4,6 +4,8 @@
 //! first.
 
 mod flags;
+mod lsp;
+mod mcp;
 mod servers;
 #[cfg(test)]
 mod tests;
@@ -17,7 +19,11 @@ use clap::{
 use clap_complete::Shell;
 
 use self::flags::{Flags, Serving};
-pub(super) use self::flags::{Orchestrate, Replay};
+pub(super) use self::{
+    flags::{Orchestrate, Replay},
+    lsp::{Lsp, LspTask, TargetWords},
+    mcp::{Agent, Mcp},
+};
 use super::{inspect, instances, setup::Editor};
 use crate::{
     config::{LogLevel, nearest},
@@ -50,7 +56,8 @@ impl Args {
         const UNREAD: &str = "reads no configuration";
         const UNSERVED: &str = "does not serve an editor";
         let (is_configured, serves) = match &self.command {
-            Command::Serve(_) | Command::Orchestrate(_) | Command::Login(_) => (true, true),
+            Command::Serve(_) | Command::Orchestrate(_) | Command::Login(_) | Command::Lsp(_) => (true, true),
+            Command::Mcp(it) if it.install.is_none() => (true, true),
             Command::Check { .. } | Command::Agents { .. } => (true, false),
             Command::Replay(_)
             | Command::Instances { .. }
@@ -58,6 +65,7 @@ impl Args {
             | Command::Inspect { .. }
             | Command::Demo
             | Command::Setup { .. }
+            | Command::Mcp(_)
             | Command::Schema
             | Command::Completions(_)
             | Command::Man(_) => (false, false),
@@ -114,6 +122,10 @@ pub(super) enum Command {
     Replay(Replay),
     /// Work on a goal.
     Orchestrate(Orchestrate),
+    /// Ask language servers about code.
+    Lsp(Lsp),
+    /// Be a tool server of an agent.
+    Mcp(Mcp),
     /// Sign in, with this server.
     Login(Vec<String>),
     /// Say something to the lspools that are running.

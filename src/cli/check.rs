@@ -365,6 +365,7 @@ impl Core for Trials {
             | Event::Unwritable(_)
             | Event::Prepared(_)
             | Event::ToolRan(_)
+            | Event::Looked(_)
             | Event::Measured(_)
             | Event::FilesChanged
             | Event::EditorReads(_)

@@ -37,20 +37,31 @@ pub(super) fn serve_self(
     search: Arc<dyn Search>,
     editor: impl AsyncFnOnce(DuplexStream, mpsc::Receiver<i32>, mpsc::Sender<i32>) -> io::Result<u8>,
 ) -> anyhow::Result<ExitCode> {
-    let driver = Driver::new(core, world, search, Settings::default());
     let runtime = world::runtime()?;
     let done = runtime.block_on(async {
-        let (near, far) = tokio::io::duplex(PIPE);
-        let (input, output) = tokio::io::split(far);
-        let (quit, signals) = mpsc::channel(1);
-        let driver = spawn_local(driver.run(Box::new(input), Box::new(output), signals));
-        let done = editor(near, signals::listen(), quit).await;
-        // Its processes end with it.
-        driver.await.ok();
-        done
+        let signals = signals::listen();
+        serve_within(core, world, search, async |stream, quit| editor(stream, signals, quit).await).await
     });
     runtime.shutdown_background();
     Ok(ExitCode::from(done?))
+}
+
+/// The same in a runtime that has begun. What is sent to the last parameter of the editor ends lspool like a signal.
+pub(super) async fn serve_within(
+    core: impl driver::Core + 'static,
+    world: System,
+    search: Arc<dyn Search>,
+    editor: impl AsyncFnOnce(DuplexStream, mpsc::Sender<i32>) -> io::Result<u8>,
+) -> io::Result<u8> {
+    let driver = Driver::new(core, world, search, Settings::default());
+    let (near, far) = tokio::io::duplex(PIPE);
+    let (input, output) = tokio::io::split(far);
+    let (quit, signals) = mpsc::channel(1);
+    let driver = spawn_local(driver.run(Box::new(input), Box::new(output), signals));
+    let done = editor(near, quit).await;
+    // Its processes end with it.
+    driver.await.ok();
+    done
 }
 
 /// The parameters of `initialize` for a folder.

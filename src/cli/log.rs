@@ -5,6 +5,9 @@ use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, sync::Arc};
 use anyhow::Context as _;
 use rustix::fs::OFlags;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{
+    Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
 use super::{args::Args, tell};
 use crate::{
@@ -39,12 +42,13 @@ pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<(
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
+    let log = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .log_internal_errors(false)
-        .with_writer(Arc::new(log))
-        .init();
+        .with_writer(Arc::new(log));
+    // It logs whole messages, which have the texts of the user.
+    let targets = Targets::new().with_default(level).with_target("rmcp", LevelFilter::OFF);
+    tracing_subscriber::registry().with(log.with_filter(targets)).init();
     // With the name of the program as target, because people filter by it.
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
     tracing::info!(target: "lspool", version, pid, "lspool started");

@@ -90,14 +90,19 @@ impl Search {
         }
     }
 
-    pub(super) fn find(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
+    /// The user's configuration as it is.
+    pub(super) fn user(&self) -> Result<UserConfig, String> {
         if let Some(problem) = self.problem.get() {
             return Err(problem.clone());
         }
-        let user = match &self.piped {
-            Some(user) => user.clone(),
-            None => read_user(self.file.as_deref(), &self.env)?,
-        };
+        match &self.piped {
+            Some(user) => Ok(user.clone()),
+            None => read_user(self.file.as_deref(), &self.env),
+        }
+    }
+
+    pub(super) fn find(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
+        let user = self.user()?;
         prepare(&self.servers, &user, folders, &self.env)
     }
 

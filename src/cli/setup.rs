@@ -90,7 +90,7 @@ fn on_path(program: &str) -> Option<PathBuf> {
 }
 
 /// The command for this lspool: its name, if PATH leads to it.
-fn program() -> String {
+pub(super) fn program() -> String {
     let name = "lspool";
     let real = |it: &Path| it.canonicalize().ok();
     let Ok(this) = env::current_exe() else { return name.to_owned() };

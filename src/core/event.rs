@@ -18,6 +18,9 @@ impl ClientId {
     /// The process that launched lspool and speaks on its stdin and stdout.
     pub const EDITOR: ClientId = ClientId(0);
 
+    /// The code tools. They have no stream, and their messages do not leave the core.
+    pub(super) const CODE_TOOLS: ClientId = ClientId(ClientId::INTERNAL - 1);
+
     /// The first internal conversation. They have no stream, and their messages do not leave the core.
     pub(super) const INTERNAL: u32 = 1 << 31;
 
@@ -39,6 +42,13 @@ pub struct BackendId(pub u32);
 /// A configured server: one executable with its settings. It has at least one backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ServerId(pub(super) u32);
+
+impl ServerId {
+    /// Its number, counted from 0.
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
+}
 
 /// The number of a backend's process, counted from 1. Events of older ones are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -258,6 +268,102 @@ pub struct Scope {
     pub is_confirmed: bool,
 }
 
+/// A look at the files of the workspace, for the code tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Look {
+    /// The number for the answer.
+    pub number: u64,
+    /// The workspace folders.
+    pub folders: Vec<PathBuf>,
+    /// The endings and the names of the files that count. A change of one of them is reported.
+    pub endings: Vec<String>,
+    /// Files whose text is wanted if they have changed since the last look.
+    pub open: Vec<PathBuf>,
+    /// Files whose text is wanted in any case.
+    pub read: Vec<PathBuf>,
+    /// The word to search for in the files that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub word: Option<Word>,
+}
+
+/// What to search for, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Word {
+    /// The text.
+    pub text: String,
+    /// How it may stand in a line.
+    pub matching: WordMatch,
+    /// The endings of the files to search.
+    pub endings: Vec<String>,
+}
+
+/// How a word may stand in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WordMatch {
+    /// As a whole word.
+    Whole,
+    /// As a part of any word, in upper or lower case.
+    Part,
+    /// Not at all: each file is a hit, and is not read.
+    Any,
+}
+
+/// The result of a [`Look`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seen {
+    /// The number of the look.
+    pub number: u64,
+    /// Files that count and have come since the last look.
+    pub created: Vec<PathBuf>,
+    /// Files that have changed since the last look.
+    pub changed: Vec<PathBuf>,
+    /// Files that are gone since the last look.
+    pub removed: Vec<PathBuf>,
+    /// How many files count.
+    pub n_files: usize,
+    /// The wanted texts.
+    pub texts: Vec<(PathBuf, Result<String, Unreadable>)>,
+    /// The files that hold the word.
+    pub hits: Vec<WordHits>,
+    /// Why files may be missing above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+}
+
+/// The lines of a file that hold a word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WordHits {
+    /// The file.
+    pub file: PathBuf,
+    /// How many lines hold it.
+    pub n_lines: usize,
+    /// The first of them: number from 0, and text.
+    pub lines: Vec<(u32, String)>,
+}
+
+/// Why the text of a file is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unreadable {
+    /// There is no such file.
+    Missing,
+    /// It is outside the workspace, or a link leads there.
+    Outside,
+    /// It is a folder.
+    Folder,
+    /// It is not text in UTF-8.
+    Binary,
+    /// It is larger than lspool reads.
+    Large,
+    /// The operating system refuses it.
+    Denied,
+}
+
 /// The measurements of the shell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
@@ -443,6 +549,8 @@ pub enum Event {
     },
     /// The answer to [`Effect::RunTool`], in the form of a client's answer.
     ToolRan(Frame),
+    /// The answer to [`Effect::Look`].
+    Looked(Box<Seen>),
     /// The answer to [`Effect::Measure`].
     Measured(Box<Measured>),
     /// A configuration file has changed, appeared, or disappeared.
@@ -541,6 +649,8 @@ pub enum Effect {
     },
     /// Cancel the call with this id.
     CancelTool(RawId),
+    /// Look at the files of the workspace; answered by [`Event::Looked`], in the order of the looks.
+    Look(Box<Look>),
     /// Measure the memory of these processes, and count the dropped messages; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
     /// Answer this request with the backend's stderr: `{"lines": […]}`. A follower gets each further line in a

@@ -39,8 +39,11 @@ impl Proxy {
 
     fn on_editor_request(&mut self, frame: &Frame) {
         let (Some(id), Some(method)) = (frame.id().map(RequestId::from), frame.method()) else { return };
-        let is_owed =
-            || self.admin.is_owed(ClientId::EDITOR, &id) || (self.copilot.is_some() && self.agents.owes(&id));
+        let is_owed = || {
+            self.admin.is_owed(ClientId::EDITOR, &id)
+                || (self.copilot.is_some() && self.agents.owes(&id))
+                || self.code_tools.as_ref().is_some_and(|it| it.owes(ClientId::EDITOR, &id))
+        };
         if self.mux.is_in_use(&id, is_owed) {
             let message = format!("request id {id} is in use by a request that is not answered yet");
             return self.mux.tell_editor(Failure::new(Cause::InvalidRequest, message).answer(id));
@@ -129,7 +132,10 @@ impl Proxy {
     }
 
     fn on_editor_cancel(&mut self, frame: &Frame) {
-        let Proxy { mux, copilot, agents, .. } = self;
+        let Proxy { mux, copilot, agents, code_tools, .. } = self;
+        if code_tools.as_mut().is_some_and(|it| it.cancels(mux, ClientId::EDITOR, frame)) {
+            return;
+        }
         let is_orchestration =
             copilot.as_mut().is_some_and(|it| agents.cancels_orchestration(it, mux, frame));
         if !is_orchestration {
@@ -157,6 +163,12 @@ impl Proxy {
     }
 
     pub(super) fn on_control_frame(&mut self, client: ClientId, frame: &Frame) {
+        if frame.method() == Some("$/cancelRequest") {
+            if let Some(tools) = &mut self.code_tools {
+                tools.cancels(&mut self.mux, client, frame);
+            }
+            return;
+        }
         let (Kind::Request, Some(id), Some(method)) = (frame.kind(), frame.id(), frame.method()) else {
             return;
         };
@@ -169,7 +181,7 @@ impl Proxy {
 
     /// Handles a request to lspool itself. Returns whether it is one.
     fn control(&mut self, owner: Owner, method: &str, params: &[u8]) -> bool {
-        let Proxy { mux, copilot, agents, admin, .. } = self;
+        let Proxy { mux, copilot, agents, code_tools, admin, .. } = self;
         if let Some(wrong) = wrong_parameter(method, params) {
             mux.fail(&owner, &Failure::new(Cause::InvalidParams, wrong));
             return true;
@@ -179,6 +191,10 @@ impl Proxy {
             "lspool/orchestrate" if matches!(owner, Owner::Client(ClientId::EDITOR, _)) => {
                 agents.on_orchestrate(copilot.as_mut(), mux, owner, params);
             }
+            "lspool/callTool" => match code_tools {
+                Some(tools) => tools.on_call(mux, owner, params),
+                None => return false,
+            },
             "lspool/cancelAgent" => agents.on_cancel_agent(copilot.as_mut(), mux, &owner, params),
             "lspool/move" => moving::on_move(copilot.as_mut(), mux, &owner, params),
             _ => return admin.on_request(mux, copilot, agents, owner, method, params),
@@ -210,6 +226,9 @@ impl Proxy {
         self.mux.heard(process);
         if !self.mux.listens_to(process, &frame) {
             return;
+        }
+        if let Some(tools) = &mut self.code_tools {
+            tools.observe(&self.mux, process, &frame);
         }
         match (frame.kind(), frame.method()) {
             (Kind::Response, _) => self.on_server_answer(process, &frame),

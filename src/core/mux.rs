@@ -8,6 +8,7 @@ pub(crate) mod answers;
 pub(crate) mod cancel;
 pub(crate) mod clients;
 mod diagnostics;
+pub(crate) mod direct;
 pub(crate) mod failure;
 pub(crate) mod from_client;
 mod from_server;

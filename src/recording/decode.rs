@@ -89,6 +89,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             Event::ModeKept { number, kept }
         }
         Kind::ToolRan => Event::ToolRan(frame(line)?),
+        Kind::Looked => Event::Looked(Box::new(data(line)?)),
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -116,6 +117,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::KeepMode
         | Kind::RunTool
         | Kind::CancelTool
+        | Kind::Look
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput

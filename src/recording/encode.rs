@@ -17,7 +17,7 @@ use crate::{
     config::Config,
     core::{
         Identity, Proxy,
-        event::{ClientId, Effect, Event, Peer, StoredTeam},
+        event::{ClientId, Effect, Event, Peer, Seen, StoredTeam},
     },
     rpc::{self, Frame},
     util::redact::is_name,
@@ -52,6 +52,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::RemoveTeam { .. }
         | Effect::KeepMode(_)
         | Effect::RunTool { .. }
+        | Effect::Look(_)
         | Effect::CancelTool(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
@@ -176,6 +177,10 @@ impl Encoder {
                 line(Kind::ModeKept).data(&data).finish()
             }
             Event::ToolRan(answer) => self.body(line(Kind::ToolRan), TOOLS, answer).finish(),
+            Event::Looked(seen) => {
+                let data = self.seen(seen);
+                line(Kind::Looked).data(&data).finish()
+            }
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -278,6 +283,7 @@ impl Encoder {
                 let data = self.own(&format::CancelTool { id: Box::new(RawId(id.clone())) });
                 line(Kind::CancelTool).data(&data).finish()
             }
+            Effect::Look(look) => line(Kind::Look).data(&self.own(look)).finish(),
             Effect::Measure(all) => {
                 let processes = all.iter().map(|it| (*it).into()).collect();
                 let data = self.own(&format::Measure { processes });
@@ -349,6 +355,23 @@ impl Encoder {
             self.asked.remove(key);
         }
         method.unwrap_or_default()
+    }
+
+    /// What was seen of files. Their texts are masked like those of documents.
+    fn seen(&mut self, seen: &Seen) -> Vec<u8> {
+        if self.redactor.keeps_texts() {
+            return self.own(seen);
+        }
+        let mut seen = seen.clone();
+        for (_, text) in &mut seen.texts {
+            if let Ok(text) = text {
+                *text = self.redactor.content(text);
+            }
+        }
+        for (_, text) in seen.hits.iter_mut().flat_map(|it| &mut it.lines) {
+            *text = self.redactor.content(text);
+        }
+        self.own(&seen)
     }
 
     /// A value of lspool itself, without secrets.

@@ -137,6 +137,8 @@ pub enum Kind {
     ModeKept,
     /// In: the result of a call of a builtin tool, as a client's answer. Has `msg` or `raw`.
     ToolRan,
+    /// In: the files of the workspace. [`Seen`](crate::core::event::Seen).
+    Looked,
     /// In: the memory of processes, and the dropped messages. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
@@ -182,6 +184,8 @@ pub enum Kind {
     RunTool,
     /// Out: cancel a call of a builtin tool. [`CancelTool`].
     CancelTool,
+    /// Out: look at the files of the workspace. [`Look`](crate::core::event::Look).
+    Look,
     /// Out: measure the memory of processes. [`Measure`].
     Measure,
     /// Out: send a backend's stderr to `peer`. [`Logs`].

@@ -82,6 +82,11 @@ impl Redactor {
         out
     }
 
+    /// Redacts the content of a file.
+    pub fn content(&mut self, text: &str) -> String {
+        if self.texts { self.without_secrets(text).into_owned() } else { mask::broken(text) }
+    }
+
     /// Redacts a value of lspool itself. Texts stay.
     pub fn own(&mut self, json: &str) -> Option<Vec<u8>> {
         self.json(json, About { method: "", is_answer: false }, Rule::Keep)

@@ -15,6 +15,7 @@ mod prepare;
 mod search;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 pub use agents::agent_folders;
 pub use env::Env;
@@ -25,3 +26,4 @@ pub use prepare::{
     CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target, targets,
 };
 pub use search::{Found, NotFound, search};
+pub use tools::{FoundLanguage, languages_found, prepare_tools};

@@ -353,6 +353,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Prepared(_)
             | Event::ModeKept { .. }
             | Event::ToolRan(_)
+            | Event::Looked(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -457,6 +458,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 self.tools.run(&call, *scope, &self.world, &self.events);
             }
             Effect::CancelTool(id) => self.tools.cancel(&id),
+            Effect::Look(look) => self.tools.look(*look, &self.events),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),

@@ -162,6 +162,7 @@ pub(super) fn kind(event: &Event) -> &'static str {
         Event::TeamWritten { .. } => "a stored team",
         Event::ModeKept { .. } => "the file of a mode",
         Event::ToolRan(_) => "what came of a call",
+        Event::Looked(_) => "a look at files",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

@@ -174,6 +174,9 @@ fn size(it: &Happening) -> usize {
         Happening::Event(Event::TeamsLoaded(all)) => {
             all.iter().map(|it| it.state.as_ref().map_or(0, bytes::Bytes::len)).sum()
         }
+        Happening::Event(Event::Looked(seen)) => {
+            seen.texts.iter().map(|(_, it)| it.as_ref().map_or(0, String::len)).sum()
+        }
         Happening::Event(Event::Exited { stderr, .. }) => stderr.len(),
         Happening::Event(_) | Happening::Effect(..) | Happening::Timeout | Happening::Panic => 0,
     }

@@ -9,6 +9,7 @@
 mod command;
 mod confine;
 mod files;
+mod look;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use tokio::{
 
 pub use self::confine::{SUBCOMMAND, serve};
 use self::{
+    look::Looker,
     search::Until,
     workspace::{Known, Workspace},
 };
@@ -47,7 +49,7 @@ use super::{
 use crate::{
     builtin_tools::{Call, Outcome, Tool, accepted, bare, is_allowed},
     config::ToolsConfig,
-    core::event::{Event, Launch, Scope},
+    core::event::{Event, Launch, Look, Scope},
     rpc::{Frame, RawId, path, text},
 };
 
@@ -64,6 +66,7 @@ type Opener = Arc<dyn Fn(&[PathBuf]) -> Result<Workspace, String> + Send + Sync>
 pub(super) struct Tools {
     running: BTreeMap<RawId, Running>,
     means: Rc<Means>,
+    looker: Looker,
 }
 
 impl Default for Tools {
@@ -89,7 +92,7 @@ struct Running {
 impl Tools {
     fn with(open: Opener, can_confine: fn() -> bool) -> Tools {
         let means = Means { open, can_confine, is_told: Cell::default() };
-        Tools { running: BTreeMap::new(), means: Rc::new(means) }
+        Tools { running: BTreeMap::new(), means: Rc::new(means), looker: Looker::default() }
     }
 
     /// Starts a call. Waits for nothing; [`Event::ToolRan`] has the answer.
@@ -126,6 +129,12 @@ impl Tools {
             }
         };
         self.running.insert(id, Running { stopped, cancelled, task });
+    }
+
+    /// Looks at files, after all earlier looks; [`Event::Looked`] has the result.
+    pub(super) fn look(&self, look: Look, events: &Events) {
+        let open = self.means.open.clone();
+        self.looker.look(look, move |folders| open(folders), events);
     }
 
     /// Cancels a call. It still gets an answer.

@@ -21,6 +21,7 @@ mod groups;
 mod guard;
 mod large;
 mod lifetime;
+mod mcp;
 mod modes_copilot;
 mod neovim;
 mod one_voice;

@@ -11,7 +11,7 @@ use clap::{
 use clap_complete::Shell;
 
 use super::{
-    Command,
+    Command, Lsp, Mcp,
     servers::{commands, one_command},
 };
 use crate::{
@@ -332,6 +332,37 @@ pub(super) enum Task {
         #[arg(last = true, value_name = "SERVER")]
         command: Vec<String>,
     },
+    /// Ask language servers about code, without an editor
+    #[command(
+        long_about = "Ask language servers about code, without an editor\n\n\
+                      Starts the servers for the languages of the workspace, asks, and ends them. An answer says whether it is \
+                      complete.",
+        after_help = "For example:\n  lspool lsp references Graph/add_node\n  lspool lsp definition src/app.py:10:4 --body\n  \
+                      lspool lsp diagnostics src/app.py\n\n\
+                      Exit status: 0 if done, 1 if there is no such symbol or there are diagnostics, 2 if the command is wrong, \
+                      3 if the answer may not be complete or not be true, 4 if there is no server."
+    )]
+    Lsp {
+        #[command(flatten)]
+        asked: Lsp,
+        #[command(flatten)]
+        serving: Serving,
+    },
+    /// Serve the code tools to an agent, over MCP
+    #[command(
+        long_about = "Serve the code tools to an agent, over MCP\n\n\
+                      An agent starts this command and speaks the Model Context Protocol on stdin and stdout. lspool starts the \
+                      servers for the languages of the workspace, and ends when stdin does.\n\n\
+                      The workspace is what --root says; else the folders that the agent tells; else CLAUDE_PROJECT_DIR; else \
+                      the current folder, or the one above it that has a .git.",
+        after_help = "For example:\n  lspool mcp --install codex\n  lspool mcp --install claude --write"
+    )]
+    Mcp {
+        #[command(flatten)]
+        asked: Mcp,
+        #[command(flatten)]
+        serving: Serving,
+    },
     /// Let workers reach a goal in the current folder
     #[command(
         long_about = "Let workers reach a goal in the current folder\n\n\
@@ -458,6 +489,8 @@ impl Task {
             }
             Task::Agents { json, check, file } => return Ok((Command::Agents { json, check }, with(file))),
             Task::Replay(replay) => return Ok((Command::Replay(replay), nothing)),
+            Task::Mcp { asked, serving } => return Ok((Command::Mcp(asked), serving)),
+            Task::Lsp { asked, serving } => return Ok((Command::Lsp(asked), serving)),
             Task::Login { serving, command } => return Ok((Command::Login(one_command(command)?), serving)),
             Task::Orchestrate { mut task, serving } => {
                 task.command = one_command(task.command)?;

@@ -316,6 +316,7 @@ impl Timeline {
             | format::Kind::TeamWritten
             | format::Kind::ModeKept
             | format::Kind::ToolRan
+            | format::Kind::Looked
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Muttered
@@ -333,6 +334,7 @@ impl Timeline {
             | format::Kind::KeepMode
             | format::Kind::RunTool
             | format::Kind::CancelTool
+            | format::Kind::Look
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

@@ -91,8 +91,26 @@ pub fn prepare(
     enter_folder(&mut config, &workspace, env)?;
     let overlooked = overlooked(cli, &config);
     let plan = plan(cli, &mut config, &workspace, env)?;
-    let agents = merge_agents(&mut config, user, &workspace, env)?;
-    let Members { first, others } = find_members(&plan, &config, &workspace, env)?;
+    prepare_plan(plan, config, overlooked, &Place { user, workspace: &workspace, env })
+}
+
+/// Where servers are looked for.
+pub(super) struct Place<'a> {
+    pub(super) user: &'a UserConfig,
+    pub(super) workspace: &'a Workspace,
+    pub(super) env: &'a Env,
+}
+
+/// Finds the servers of a plan, and adds the workspace files to the configuration.
+pub(super) fn prepare_plan(
+    plan: Plan,
+    mut config: Config,
+    overlooked: Vec<String>,
+    at: &Place<'_>,
+) -> Result<Prepared, String> {
+    let Place { user, workspace, env } = *at;
+    let agents = merge_agents(&mut config, user, workspace, env)?;
+    let Members { first, others } = find_members(&plan, &config, workspace, env)?;
     // No other server has agents.
     let is_copilot =
         [&first].into_iter().chain(&others).any(|it| it.server.kind == Some(ServerKind::Copilot));
@@ -304,7 +322,7 @@ fn nothing(server: &ServerConfig) -> Launch {
 }
 
 /// Applies the `[[folder]]` section of this workspace.
-fn enter_folder(config: &mut Config, workspace: &Workspace, env: &Env) -> Result<(), String> {
+pub(super) fn enter_folder(config: &mut Config, workspace: &Workspace, env: &Env) -> Result<(), String> {
     let mut best: Option<(usize, usize)> = None;
     let Some(first) = workspace.real().first() else { return Ok(()) };
     for (n, folder) in config.folders.iter().enumerate() {

@@ -30,6 +30,9 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOL
 #[cfg(not(target_os = "linux"))]
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// A pipe, a device, or a socket is no file to open.
+const NOT_PLAIN: Errno = Errno::NODEV;
+
 /// The folder with the history of a repository, and commands that git runs. Tools may not write there.
 const HISTORY: &[u8] = b".git";
 
@@ -384,18 +387,24 @@ impl Place {
 
     /// Opens a plain file for reading: a pipe or a device may wait forever.
     pub(super) fn open_file(&self) -> Result<(OwnedFd, Stat), String> {
-        let name = self.name.as_deref().ok_or_else(|| self.told(Errno::ISDIR))?;
-        let kind = |stat: &Stat| FileType::from_raw_mode(stat.st_mode);
-        let is_plain = |stat: &Stat| match kind(stat) {
+        self.open_plain().map_err(|errno| match errno {
+            NOT_PLAIN => format!("{} is not a regular file", self.path.display()),
+            other => self.told(other),
+        })
+    }
+
+    /// The same, with the error as it is, or [`NOT_PLAIN`].
+    pub(super) fn open_plain(&self) -> Result<(OwnedFd, Stat), Errno> {
+        let name = self.name.as_deref().ok_or(Errno::ISDIR)?;
+        let is_plain = |stat: &Stat| match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(()),
-            FileType::Directory => Err(self.told(Errno::ISDIR)),
-            _ => Err(format!("{} is not a regular file", self.path.display())),
+            FileType::Directory => Err(Errno::ISDIR),
+            _ => Err(NOT_PLAIN),
         };
-        let told = |errno| self.told(errno);
-        is_plain(&statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(told)?)?;
+        is_plain(&statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = openat(&self.folder, name, flags, Mode::empty()).map_err(told)?;
-        let stat = fstat(&file).map_err(told)?;
+        let file = openat(&self.folder, name, flags, Mode::empty())?;
+        let stat = fstat(&file)?;
         is_plain(&stat)?;
         Ok((file, stat))
     }

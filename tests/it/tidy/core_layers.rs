@@ -9,13 +9,14 @@ use super::{
 };
 
 /// The owners and what puts them together, from below.
-const LAYERS: [&str; 7] = ["mux", "copilot", "agents", "backends", "admin", "messages", "process_events"];
+const LAYERS: [&str; 8] =
+    ["mux", "copilot", "agents", "code_tools", "backends", "admin", "messages", "process_events"];
 
 /// The values that the owners hand to one another.
 const VALUES: [&str; 4] = ["event", "identity", "ids", "purpose"];
 
 /// The effects, and who makes each. In the wire, a message becomes one.
-const MAKERS: [(&str, &[&str]); 20] = [
+const MAKERS: [(&str, &[&str]); 21] = [
     ("Send", &["mux::wire"]),
     ("Prepare", &["mux", "admin"]),
     ("WatchEditor", &["mux"]),
@@ -30,6 +31,7 @@ const MAKERS: [(&str, &[&str]); 20] = [
     ("KeepMode", &["copilot"]),
     ("RunTool", &["copilot"]),
     ("CancelTool", &["mux"]),
+    ("Look", &["code_tools"]),
     ("Measure", &["mux"]),
     ("Logs", &["admin"]),
     ("CloseInput", &["mux"]),
@@ -137,7 +139,13 @@ fn only_the_top_of_core_names_proxy() {
 
 #[test]
 fn owners_keep_their_fields_private() {
-    for (owner, name) in [("mux", "Mux"), ("copilot", "Copilot"), ("agents", "Agents"), ("admin", "Admin")] {
+    for (owner, name) in [
+        ("mux", "Mux"),
+        ("copilot", "Copilot"),
+        ("agents", "Agents"),
+        ("code_tools", "CodeTools"),
+        ("admin", "Admin"),
+    ] {
         let text = read(&format!("src/core/{owner}.rs"));
         let fields = text.split_once(&format!("struct {name} {{\n")).and_then(|(_, it)| it.split_once("\n}"));
         let (fields, _) = fields.expect("the owner");
@@ -174,6 +182,8 @@ fn only_wire_holds_effects() {
     let intended = [
         ("crate::core::agents::conversations", "effects"),
         ("crate::core::agents::conversations::delivery", "take_effects"),
+        ("crate::core::code_tools", "effects"),
+        ("crate::core::code_tools", "take_effects"),
     ];
     assert_eq!(readers, BTreeSet::from(intended));
 }

@@ -133,6 +133,12 @@ impl Group {
         self.members.iter().find(|it| it.server == server)?.abilities.as_ref()
     }
 
+    /// The answer of a member to `initialize`, if it has answered.
+    pub(in crate::core::mux) fn result_of(&self, server: ServerId) -> Option<&[u8]> {
+        let member = self.members.iter().find(|it| it.server == server)?;
+        member.abilities.is_some().then_some(&member.result[..])
+    }
+
     pub(super) fn member_mut(&mut self, server: ServerId) -> Option<&mut Member> {
         self.members.iter_mut().find(|it| it.server == server)
     }

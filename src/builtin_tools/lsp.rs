@@ -1,0 +1,255 @@
+//! The code tools as words and values: their definitions and arguments, names of symbols, places in texts, answers.
+//!
+//! Touches no file and asks no server: `core::code_tools` does.
+
+mod answer;
+mod arguments;
+mod outline;
+mod pattern;
+mod text;
+
+use serde_json::{Map, Value, json};
+
+pub use self::{
+    answer::{
+        Answer, Candidate, Code, Diagnostic, FileReport, Found, Freshness, PlaceShown, ToolError, visible,
+    },
+    arguments::{DefinitionKind, Direction, LspCall, Severity, Target},
+    outline::{NamePath, Outline, Symbol, kind_name},
+    pattern::Pattern,
+    text::{Position, Range, Text, is_word},
+};
+
+/// A code tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LspTool {
+    /// `lsp_call_hierarchy`
+    CallHierarchy,
+    /// `lsp_definition`
+    Definition,
+    /// `lsp_diagnostics`
+    Diagnostics,
+    /// `lsp_document_symbols`
+    DocumentSymbols,
+    /// `lsp_hover`
+    Hover,
+    /// `lsp_implementations`
+    Implementations,
+    /// `lsp_references`
+    References,
+    /// `lsp_type_hierarchy`
+    TypeHierarchy,
+    /// `lsp_workspace`
+    Workspace,
+    /// `lsp_workspace_symbols`
+    WorkspaceSymbols,
+}
+
+/// The type of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParameterType {
+    Text,
+    Integer,
+    Flag,
+    Texts,
+}
+
+/// A parameter of a tool.
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) is: ParameterType,
+    pub(crate) required: bool,
+    about: &'static str,
+}
+
+const fn optional(name: &'static str, is: ParameterType, about: &'static str) -> Parameter {
+    Parameter { name, is, required: false, about }
+}
+
+const fn required(name: &'static str, is: ParameterType, about: &'static str) -> Parameter {
+    Parameter { name, is, required: true, about }
+}
+
+use ParameterType::{Flag, Integer, Text as Word, Texts};
+
+const SYMBOL: Parameter = optional(
+    "symbol",
+    Word,
+    "The name of the symbol, or a path of names such as `Graph/add_node`. With `line` or `line_text`: the word to look \
+     at in that line.",
+);
+const FILE: Parameter = optional("file", Word, "A file of the workspace.");
+const LINE: Parameter = optional("line", Integer, "A line of `file`, counted from 1.");
+const CHARACTER: Parameter = optional("character", Integer, "A character of `line`, counted from 1.");
+const LINE_TEXT: Parameter =
+    optional("line_text", Word, "A piece of a line that occurs once in `file`, instead of `line`.");
+const MOST: Parameter = optional("max_results", Integer, "How many to show at most [default: 50].");
+const AFTER: Parameter = optional("after", Word, "The `next` of an earlier answer: shows what follows it.");
+const DEPTH: Parameter = optional("depth", Integer, "How many steps to follow, at most 3 [default: 1].");
+
+const TARGET: [Parameter; 5] = [SYMBOL, FILE, LINE, CHARACTER, LINE_TEXT];
+
+/// The names of the target's parameters.
+pub(crate) fn is_of_target(name: &str) -> bool {
+    TARGET.iter().any(|it| it.name == name)
+}
+
+impl LspTool {
+    /// All tools, by name.
+    pub const ALL: [LspTool; 10] = [
+        LspTool::CallHierarchy,
+        LspTool::Definition,
+        LspTool::Diagnostics,
+        LspTool::DocumentSymbols,
+        LspTool::Hover,
+        LspTool::Implementations,
+        LspTool::References,
+        LspTool::TypeHierarchy,
+        LspTool::Workspace,
+        LspTool::WorkspaceSymbols,
+    ];
+
+    /// Its name for a model.
+    pub fn name(self) -> &'static str {
+        match self {
+            LspTool::CallHierarchy => "lsp_call_hierarchy",
+            LspTool::Definition => "lsp_definition",
+            LspTool::Diagnostics => "lsp_diagnostics",
+            LspTool::DocumentSymbols => "lsp_document_symbols",
+            LspTool::Hover => "lsp_hover",
+            LspTool::Implementations => "lsp_implementations",
+            LspTool::References => "lsp_references",
+            LspTool::TypeHierarchy => "lsp_type_hierarchy",
+            LspTool::Workspace => "lsp_workspace",
+            LspTool::WorkspaceSymbols => "lsp_workspace_symbols",
+        }
+    }
+
+    /// The tool of this name.
+    pub fn named(name: &str) -> Option<LspTool> {
+        LspTool::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// What a model reads of it.
+    pub fn description(self) -> &'static str {
+        match self {
+            LspTool::CallHierarchy => {
+                "Lists the functions that call a function, or that it calls. The answer says whether it is complete."
+            }
+            LspTool::Definition => {
+                "Finds where a symbol is defined, declared, or where its type is. With `body`, shows the whole text."
+            }
+            LspTool::Diagnostics => {
+                "Reports errors and warnings of files as they are now. A file that could not be checked is said to be \
+                 NOT CHECKED: that is not the same as having no errors."
+            }
+            LspTool::DocumentSymbols => "Lists the symbols of a file: its outline, with lines.",
+            LspTool::Hover => "Shows the signature, the type and the documentation of a symbol.",
+            LspTool::Implementations => {
+                "Finds the implementations of an interface, a class or a method. The answer says whether it is complete."
+            }
+            LspTool::References => {
+                "Finds all uses of a symbol, as the language server understands the code. The answer says whether it is \
+                 complete."
+            }
+            LspTool::TypeHierarchy => "Lists the supertypes or subtypes of a type.",
+            LspTool::Workspace => {
+                "Reports the languages of the workspace, their servers, what these can do, and why a language has none."
+            }
+            LspTool::WorkspaceSymbols => "Finds symbols of the whole workspace by a part of their name.",
+        }
+    }
+
+    pub(crate) fn parameters(self) -> Vec<&'static Parameter> {
+        const DIRECTION_OF_CALLS: Parameter =
+            required("direction", Word, "`incoming` for callers, `outgoing` for what it calls.");
+        const DIRECTION_OF_TYPES: Parameter = required("direction", Word, "`supertypes` or `subtypes`.");
+        const DEFINITION: [Parameter; 2] = [
+            optional("body", Flag, "Whether to show the whole text of the symbol [default: false]."),
+            optional("kind", Word, "`definition`, `declaration` or `type` [default: definition]."),
+        ];
+        const DIAGNOSTICS: [Parameter; 4] = [
+            optional(
+                "files",
+                Texts,
+                "Files or glob patterns. Without it: all files that have changed since the last call.",
+            ),
+            optional(
+                "severity",
+                Word,
+                "The least severity: `error`, `warning`, `information` or `hint` [default: warning].",
+            ),
+            optional("max_results", Integer, "How many to show at most [default: 100]."),
+            AFTER,
+        ];
+        const SYMBOLS: [Parameter; 2] = [
+            required("file", Word, "A file of the workspace."),
+            optional("depth", Integer, "How many levels of nested symbols to list [default: 2]."),
+        ];
+        const REFERENCES: [Parameter; 5] = [
+            optional("include_declaration", Flag, "Whether the declaration counts [default: true]."),
+            optional("context", Integer, "Lines to show around each place, at most 5 [default: 0]."),
+            MOST,
+            AFTER,
+            optional("path", Word, "A glob pattern: only places in these files."),
+        ];
+        const QUERY: [Parameter; 3] = [
+            required("query", Word, "A part of the name."),
+            optional("kind", Word, "Only symbols of this kind, such as `function` or `class`."),
+            MOST,
+        ];
+        match self {
+            LspTool::CallHierarchy => TARGET.iter().chain([&DIRECTION_OF_CALLS, &DEPTH]).collect(),
+            LspTool::TypeHierarchy => TARGET.iter().chain([&DIRECTION_OF_TYPES, &DEPTH]).collect(),
+            LspTool::Definition => TARGET.iter().chain(&DEFINITION).collect(),
+            LspTool::Diagnostics => DIAGNOSTICS.iter().collect(),
+            LspTool::DocumentSymbols => SYMBOLS.iter().collect(),
+            LspTool::Hover => TARGET.iter().collect(),
+            LspTool::Implementations => TARGET.iter().chain([&MOST, &AFTER]).collect(),
+            LspTool::References => TARGET.iter().chain(&REFERENCES).collect(),
+            LspTool::Workspace => Vec::new(),
+            LspTool::WorkspaceSymbols => QUERY.iter().collect(),
+        }
+    }
+
+    /// The schema of its arguments: an object, each member of one type.
+    pub fn input_schema(self) -> Value {
+        let parameters = self.parameters();
+        let mut properties = Map::new();
+        for it in &parameters {
+            let property = match it.is {
+                Word => json!({"type": "string", "description": it.about}),
+                Integer => json!({"type": "integer", "description": it.about}),
+                Flag => json!({"type": "boolean", "description": it.about}),
+                Texts => json!({"type": "array", "items": {"type": "string"}, "description": it.about}),
+            };
+            properties.insert(it.name.to_owned(), property);
+        }
+        let required: Vec<&str> = parameters.iter().filter(|it| it.required).map(|it| it.name).collect();
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_flat_sorted_and_small() {
+        let names = LspTool::ALL.map(LspTool::name);
+        assert!(names.is_sorted(), "{names:?}");
+        let mut size = 0;
+        for tool in LspTool::ALL {
+            assert_eq!(LspTool::named(tool.name()), Some(tool));
+            let schema = tool.input_schema();
+            for (name, property) in schema["properties"].as_object().unwrap() {
+                assert!(property["type"].is_string(), "{name}");
+                assert!(property["description"].as_str().is_some_and(|it| it.ends_with('.')), "{name}");
+            }
+            let whole =
+                json!({"name": tool.name(), "description": tool.description(), "inputSchema": schema});
+            size += whole.to_string().len();
+        }
+        assert!(size <= 14 << 10, "{size} bytes");
+    }
+}

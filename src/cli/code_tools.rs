@@ -1,0 +1,424 @@
+//! A session of the code tools without an editor: `lspool lsp` calls tools in it, and so can any other face.
+//!
+//! lspool is its own editor here: it initializes the servers, and answers what they ask. [`Session::call`] is all that a
+//! face needs: a name, arguments, an answer. **A call that is dropped is cancelled.**
+
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    rc::Rc,
+    sync::Arc,
+};
+
+use ignore::WalkBuilder;
+use serde_json::{Map, Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::{mpsc, oneshot},
+    task::{JoinHandle, spawn_local},
+};
+
+use super::{
+    args::Args,
+    client::{Client, PATIENCE, at_once, error_of, serve_within},
+    search::Search,
+    world,
+};
+use crate::{
+    builtin_tools::lsp::{Answer, Code, LspTool, ToolError},
+    core::{Proxy, event::Prepared},
+    rpc::{Frame, Kind, RawId, file_uri, text},
+    shell::{
+        discover::{CliServers, FoundLanguage, languages_found, prepare_tools},
+        driver,
+        record::Recorded,
+        signals,
+    },
+    util::json,
+};
+
+/// How many entries of the workspace are looked at for its languages.
+const MOST_ENTRIES: usize = 20_000;
+
+/// A tool, for a list of tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ToolInfo {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    /// A flat JSON schema of its arguments.
+    pub(super) input_schema: Value,
+}
+
+/// All tools, by name. The list is the same in each session.
+pub(super) fn tools() -> Vec<ToolInfo> {
+    let info = |it: LspTool| ToolInfo {
+        name: it.name(),
+        description: it.description(),
+        input_schema: it.input_schema(),
+    };
+    LspTool::ALL.into_iter().map(info).collect()
+}
+
+/// Which languages a session needs servers for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Languages {
+    /// Those of the files in the workspace.
+    OfWorkspace,
+    /// Those of these files.
+    OfFiles(Vec<String>),
+}
+
+/// Calls tools.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    asks: mpsc::UnboundedSender<Ask>,
+    last: Rc<Cell<u64>>,
+}
+
+#[derive(Debug)]
+enum Ask {
+    Call {
+        number: u64,
+        params: Value,
+        progress: mpsc::UnboundedSender<String>,
+        answer: oneshot::Sender<Answer>,
+    },
+    Cancel(u64),
+    Leave,
+}
+
+/// Opens a session in these folders, which are absolute and without links, and ends its servers after `face`.
+pub(super) fn serve(
+    args: &Args,
+    folders: &[PathBuf],
+    languages: &Languages,
+    face: impl AsyncFnOnce(Session, mpsc::Receiver<i32>, mpsc::Sender<i32>) -> io::Result<u8>,
+) -> anyhow::Result<ExitCode> {
+    let opening = Opening::new(&search(args), folders, languages).map_err(anyhow::Error::msg)?;
+    let runtime = world::runtime()?;
+    let done = runtime.block_on(async {
+        let signals = signals::listen();
+        opening.serve(args, async |session, quit| face(session, signals, quit).await).await
+    });
+    runtime.shutdown_background();
+    Ok(ExitCode::from(done?))
+}
+
+/// Reads the user's configuration, and begins the log.
+pub(super) fn search(args: &Args) -> Arc<Search> {
+    Arc::new(Search::new(args, CliServers::default()))
+}
+
+/// A session that has not begun.
+pub(super) struct Opening {
+    search: ToolSearch,
+    missing: BTreeMap<String, String>,
+    initialize: Option<Value>,
+}
+
+impl Opening {
+    /// Chooses the servers. Reads the folders, which takes a while.
+    pub(super) fn new(
+        search: &Arc<Search>,
+        folders: &[PathBuf],
+        languages: &Languages,
+    ) -> Result<Opening, String> {
+        let found = languages_found(&search.user()?, folders, &search.env)?;
+        let Chosen { names, missing } = choose(found, folders, languages);
+        let initialize = (!names.is_empty()).then(|| initialize(folders, &missing));
+        Ok(Opening { search: ToolSearch { search: Arc::clone(search), names }, missing, initialize })
+    }
+
+    /// Starts the servers, and ends them after `face`.
+    pub(super) async fn serve(
+        self,
+        args: &Args,
+        face: impl AsyncFnOnce(Session, mpsc::Sender<i32>) -> io::Result<u8>,
+    ) -> io::Result<u8> {
+        let Opening { search, missing, initialize } = self;
+        let identity = world::identity();
+        let world = world::open_world(&identity, &search.search.env);
+        let recorder = search.search.recorder(args, identity.clone());
+        let core = Proxy::new(identity);
+        let search = Arc::new(search);
+        let editor = async |stream, quit| {
+            let (session, serving) = Session::begin(stream, initialize, missing);
+            let done = face(session.clone(), quit).await;
+            session.asks.send(Ask::Leave).ok();
+            drop(session);
+            serving.await.ok();
+            done
+        };
+        match recorder {
+            Some(recorder) => serve_within(Recorded::new(core, recorder), world, search, editor).await,
+            None => serve_within(core, world, search, editor).await,
+        }
+    }
+}
+
+/// The servers of a session, and why languages have none.
+#[derive(Debug, Default)]
+struct Chosen {
+    names: Vec<String>,
+    missing: BTreeMap<String, String>,
+}
+
+fn choose(found: Vec<FoundLanguage>, folders: &[PathBuf], languages: &Languages) -> Chosen {
+    let files = match languages {
+        Languages::OfFiles(files) => files.clone(),
+        Languages::OfWorkspace => folders.iter().flat_map(|it| endings_in(it)).collect(),
+    };
+    let is_needed =
+        |it: &FoundLanguage| it.endings.iter().any(|ending| files.iter().any(|it| it.ends_with(ending)));
+    let mut chosen = Chosen::default();
+    for language in found.into_iter().filter(is_needed) {
+        match language.server {
+            Ok(name) if chosen.names.contains(&name) => {}
+            Ok(name) => chosen.names.push(name),
+            Err(why) => drop(chosen.missing.insert(language.name.to_owned(), why)),
+        }
+    }
+    chosen
+}
+
+/// The endings of file names below a folder.
+fn endings_in(folder: &Path) -> Vec<String> {
+    let walk = WalkBuilder::new(folder).follow_links(false).build().flatten().take(MOST_ENTRIES);
+    let files = walk.filter(|it| it.file_type().is_some_and(|it| it.is_file()));
+    let endings = files.filter_map(|it| Some(format!(".{}", it.path().extension()?.to_str()?)));
+    let endings: std::collections::BTreeSet<String> = endings.collect();
+    endings.into_iter().collect()
+}
+
+/// Finds the chosen servers.
+struct ToolSearch {
+    search: Arc<Search>,
+    names: Vec<String>,
+}
+
+impl driver::Search for ToolSearch {
+    fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        self.search.files(folders)
+    }
+
+    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
+        prepare_tools(&self.names, &self.search.user()?, folders, &self.search.env)
+    }
+}
+
+/// What lspool says as the editor of the session: it can do all that the tools use.
+fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>) -> Value {
+    let named = folders.iter().map(|it| {
+        let name = it.file_name().unwrap_or(it.as_os_str()).to_string_lossy();
+        json!({"uri": file_uri(it), "name": name})
+    });
+    let named: Vec<Value> = named.collect();
+    let missing: Map<String, Value> =
+        missing.iter().map(|(key, it)| (key.clone(), it.clone().into())).collect();
+    let links = json!({"linkSupport": true});
+    json!({
+        "processId": null,
+        "clientInfo": {"name": "lspool", "version": env!("CARGO_PKG_VERSION")},
+        "rootUri": named.first().map(|it| &it["uri"]),
+        "workspaceFolders": named,
+        "initializationOptions": {"lspool": {"codeTools": {"missing": missing}}},
+        "capabilities": {
+            "general": {"positionEncodings": ["utf-16"]},
+            "window": {"workDoneProgress": true},
+            "workspace": {
+                "workspaceFolders": true,
+                "configuration": true,
+                "symbol": {},
+                "didChangeWatchedFiles": {"dynamicRegistration": true, "relativePatternSupport": true},
+            },
+            "textDocument": {
+                "synchronization": {"didSave": true},
+                "definition": links,
+                "declaration": links,
+                "typeDefinition": links,
+                "implementation": links,
+                "references": {},
+                "hover": {"contentFormat": ["markdown", "plaintext"]},
+                "documentSymbol": {"hierarchicalDocumentSymbolSupport": true},
+                "publishDiagnostics": {"versionSupport": true, "relatedInformation": true},
+                "diagnostic": {"dynamicRegistration": true, "relatedDocumentSupport": false},
+                "callHierarchy": {},
+                "typeHierarchy": {},
+            },
+        },
+    })
+}
+
+impl Session {
+    fn begin<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+        stream: S,
+        initialize: Option<Value>,
+        missing: BTreeMap<String, String>,
+    ) -> (Session, JoinHandle<()>) {
+        let (asks, asked) = mpsc::unbounded_channel();
+        let serving = match initialize {
+            Some(initialize) => spawn_local(async move {
+                let mut editor = Editor { client: Client::new(stream), asked, open: BTreeMap::new() };
+                if let Err(error) = editor.run(&initialize).await {
+                    tracing::debug!(%error, "session of code tools ended");
+                }
+                editor.client.leave(PATIENCE).await;
+            }),
+            None => spawn_local(async move {
+                // Without a server, lspool ends when the stream does.
+                answer_without_server(asked, &missing).await;
+                drop(stream);
+            }),
+        };
+        (Session { asks, last: Rc::new(Cell::new(0)) }, serving)
+    }
+
+    /// Calls a tool. `progress` is told what the call waits for. Dropping the future cancels the call.
+    pub(super) async fn call(&self, name: &str, arguments: &Value, mut progress: impl FnMut(&str)) -> Answer {
+        let number = self.last.get() + 1;
+        self.last.set(number);
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let (answer, mut answered) = oneshot::channel();
+        let params = json!({"name": name, "arguments": arguments, "workDoneToken": number});
+        self.asks.send(Ask::Call { number, params, progress: tell, answer }).ok();
+        let mut cancel = CancelOnDrop { asks: &self.asks, number, is_over: false };
+        loop {
+            tokio::select! {
+                biased;
+                Some(what) = told.recv() => progress(&what),
+                answer = &mut answered => {
+                    cancel.is_over = true;
+                    return answer.unwrap_or_else(|_| ended("lspool ends").answer());
+                }
+            }
+        }
+    }
+}
+
+struct CancelOnDrop<'a> {
+    asks: &'a mpsc::UnboundedSender<Ask>,
+    number: u64,
+    is_over: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.asks.send(Ask::Cancel(self.number)).ok();
+        }
+    }
+}
+
+fn ended(why: &str) -> ToolError {
+    ToolError { retry: false, ..ToolError::new(Code::ServerFailed, why) }
+}
+
+/// Answers each call: there is no server for it.
+async fn answer_without_server(mut asked: mpsc::UnboundedReceiver<Ask>, missing: &BTreeMap<String, String>) {
+    let reasons: String = missing.iter().map(|(language, why)| format!("\n{language}: {why}")).collect();
+    let error =
+        ToolError::new(Code::NoServer, format!("no language server is there for these files{reasons}"));
+    while let Some(ask) = asked.recv().await {
+        match ask {
+            Ask::Call { answer, .. } => drop(answer.send(error.answer())),
+            Ask::Cancel(_) => {}
+            Ask::Leave => return,
+        }
+    }
+}
+
+/// A call that waits for its answer.
+struct Open {
+    id: RawId,
+    progress: mpsc::UnboundedSender<String>,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// lspool as the editor of lspool.
+struct Editor<S> {
+    client: Client<S>,
+    asked: mpsc::UnboundedReceiver<Ask>,
+    open: BTreeMap<u64, Open>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
+    async fn run(&mut self, initialize: &Value) -> io::Result<()> {
+        let opening = self.client.ask("initialize", initialize).await?;
+        let mut is_open = false;
+        loop {
+            let heard = tokio::select! {
+                heard = self.client.hear() => heard?,
+                // Calls wait for the servers.
+                ask = self.asked.recv(), if is_open => match ask {
+                    Some(Ask::Call { number, params, progress, answer }) => {
+                        let id = self.client.ask("lspool/callTool", &params).await?;
+                        self.open.insert(number, Open { id, progress, answer });
+                        continue;
+                    }
+                    Some(Ask::Cancel(number)) => {
+                        if let Some(open) = self.open.remove(&number) {
+                            self.client.notify_raw("$/cancelRequest", &open.id).await?;
+                        }
+                        continue;
+                    }
+                    Some(Ask::Leave) | None => return Ok(()),
+                },
+            };
+            match (heard.kind(), heard.id(), heard.method()) {
+                (Kind::Request, Some(id), Some(method)) => {
+                    let answer = at_once(method, heard.params().unwrap_or(b"{}")).unwrap_or(Value::Null);
+                    self.client.answer(id, &answer).await?;
+                }
+                (Kind::Response, Some(id), _) if id == opening => {
+                    if let Some(error) = error_of(&heard) {
+                        return self.fail_all(&error).await;
+                    }
+                    self.client.notify("initialized", &json!({})).await?;
+                    is_open = true;
+                }
+                (Kind::Response, Some(id), _) => self.on_answer(&id, &heard),
+                (Kind::Notification, _, Some("$/progress")) => self.on_progress(&heard),
+                _ => {}
+            }
+        }
+    }
+
+    fn on_answer(&mut self, id: &RawId, frame: &Frame) {
+        let Some(number) = self.open.iter().find(|(_, it)| it.id == *id).map(|(number, _)| *number) else {
+            return;
+        };
+        let Some(open) = self.open.remove(&number) else { return };
+        let answer = match error_of(frame) {
+            Some(error) => ended(&error).answer(),
+            None => {
+                let value: Value = json::read(frame.result().unwrap_or(b"null")).unwrap_or_default();
+                Answer::read(&value).unwrap_or_else(|| ended("lspool gave an unreadable answer").answer())
+            }
+        };
+        open.answer.send(answer).ok();
+    }
+
+    fn on_progress(&mut self, frame: &Frame) {
+        let params = frame.params().unwrap_or(b"{}");
+        let value: Value = json::read(params).unwrap_or_default();
+        let open = value["token"].as_u64().and_then(|it| self.open.get(&it));
+        if let (Some(open), Some(message)) = (open, text(params, &["value", "message"])) {
+            open.progress.send(message).ok();
+        }
+    }
+
+    /// The servers cannot be started: answers each call with the reason.
+    async fn fail_all(&mut self, error: &str) -> io::Result<()> {
+        while let Some(ask) = self.asked.recv().await {
+            match ask {
+                Ask::Call { answer, .. } => drop(answer.send(ToolError::new(Code::NoServer, error).answer())),
+                Ask::Cancel(_) => {}
+                Ask::Leave => break,
+            }
+        }
+        Ok(())
+    }
+}

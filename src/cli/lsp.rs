@@ -1,0 +1,260 @@
+//! `lspool lsp`: asks language servers about code, without an editor.
+//!
+//! Starts the servers, calls one tool, and ends the servers.
+
+use std::{
+    io::{self, IsTerminal as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+
+use super::{
+    args::{Args, Lsp, LspTask, TargetWords},
+    code_tools::{Languages, ToolInfo, serve, tools},
+    print, tell,
+};
+use crate::{builtin_tools::lsp::Answer, shell::discover::Env};
+
+/// Exit status if there is what was asked for.
+const DONE: u8 = 0;
+/// Exit status if there is not, or if there are diagnostics.
+const NOT_SO: u8 = 1;
+/// Exit status if the call is wrong.
+const USAGE: u8 = 2;
+/// Exit status if the answer may not be whole or not be true.
+const NOT_SURE: u8 = 3;
+/// Exit status without a server.
+const NO_SERVER: u8 = 4;
+
+/// Asks, prints the answer.
+pub(super) fn run(args: &Args, asked: &Lsp) -> anyhow::Result<ExitCode> {
+    if asked.task == LspTask::Tools {
+        print(&list(asked.json))?;
+        return Ok(ExitCode::from(DONE));
+    }
+    let env = Env::real();
+    let root = root(asked.root.as_deref(), &env)?;
+    let Call { tool, arguments, files } = call(&asked.task, &env.cwd)?;
+    let languages = if files.is_empty() { Languages::OfWorkspace } else { Languages::OfFiles(files) };
+    let is_watched = io::stderr().is_terminal();
+    serve(args, &[root], &languages, async |session, mut signals, quit| {
+        let show = |what: &str| {
+            if is_watched {
+                tell(what);
+            }
+        };
+        let answer = tokio::select! {
+            answer = session.call(&tool, &arguments, show) => answer,
+            Some(signal) = signals.recv() => {
+                quit.send(signal).await.ok();
+                return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
+            }
+        };
+        let text = match asked.json {
+            true => format!("{}\n", answer.structured),
+            false => format!("{}\n", answer.text),
+        };
+        if answer.ok || asked.json {
+            print(&text).map_err(io::Error::other)?;
+        } else {
+            tell(text.trim_end());
+        }
+        Ok(status(&answer))
+    })
+}
+
+/// The exit status of an answer.
+fn status(answer: &Answer) -> u8 {
+    let it = &answer.structured;
+    if let Some(code) = it["error"]["code"].as_str() {
+        return match code {
+            "no_server" => NO_SERVER,
+            "bad_arguments" => USAGE,
+            "timeout" | "changed" | "expired" | "cancelled" | "server_failed" | "server_error" => NOT_SURE,
+            _ => NOT_SO,
+        };
+    }
+    let files = it["files"].as_array().into_iter().flatten();
+    let n_found = files.clone().filter_map(|it| it["total"].as_u64()).sum::<u64>();
+    let is_unknown = files.filter(|it| it["freshness"] == "unknown").count() > 0;
+    match (n_found, is_unknown || it["complete"] == false) {
+        (0, false) => DONE,
+        (0, true) => NOT_SURE,
+        (_, _) => NOT_SO,
+    }
+}
+
+/// The tools, as a text or as JSON.
+fn list(json: bool) -> String {
+    if json {
+        let value = |it: &ToolInfo| json!({"name": it.name, "description": it.description, "inputSchema": it.input_schema});
+        return format!("{}\n", tools().iter().map(value).collect::<Value>());
+    }
+    let parameters = |it: &ToolInfo| {
+        let all = it.input_schema["properties"].as_object().into_iter().flatten();
+        let line = |(name, it): (&String, &Value)| {
+            format!("    {name}: {}\n", it["description"].as_str().unwrap_or(""))
+        };
+        all.map(line).collect::<String>()
+    };
+    tools().iter().map(|it| format!("{}\n  {}\n{}", it.name, it.description, parameters(it))).collect()
+}
+
+/// The workspace folder, without links.
+fn root(given: Option<&Path>, env: &Env) -> anyhow::Result<PathBuf> {
+    let root = match given {
+        Some(root) => env.cwd.join(root),
+        None => env.cwd.ancestors().find(|it| it.join(".git").exists()).unwrap_or(&env.cwd).to_owned(),
+    };
+    let real = root.canonicalize().with_context(|| format!("cannot open {}", root.display()))?;
+    let home = env.var("HOME").map(PathBuf::from).and_then(|it| it.canonicalize().ok());
+    if real.parent().is_none() || home.is_some_and(|it| it == real) {
+        bail!("{} is too large to be a workspace: name a folder with --root", real.display());
+    }
+    Ok(real)
+}
+
+/// A call of a tool.
+#[derive(Debug)]
+struct Call {
+    tool: String,
+    arguments: Value,
+    /// The files that it names: only their languages matter.
+    files: Vec<String>,
+}
+
+fn call(task: &LspTask, cwd: &Path) -> anyhow::Result<Call> {
+    let absolute = |file: &str| cwd.join(file).to_string_lossy().into_owned();
+    let of_target = |tool: &str, words: &TargetWords, more: Value| {
+        let (mut arguments, file) = target(&words.words, cwd);
+        if let (Some(all), Value::Object(more)) = (arguments.as_object_mut(), more) {
+            all.extend(more.into_iter().filter(|(_, it)| !it.is_null()));
+        }
+        Call { tool: tool.to_owned(), arguments, files: file.into_iter().collect() }
+    };
+    Ok(match task {
+        LspTask::References { target, context, path, max } => {
+            let more = json!({"context": context, "path": path, "max_results": max.unwrap_or(1000)});
+            of_target("lsp_references", target, more)
+        }
+        LspTask::Definition { target, body, kind } => {
+            of_target("lsp_definition", target, json!({"body": body, "kind": kind}))
+        }
+        LspTask::Implementations { target } => of_target("lsp_implementations", target, json!({})),
+        LspTask::Hover { target } => of_target("lsp_hover", target, json!({})),
+        LspTask::Calls { target, outgoing } => {
+            let direction = if *outgoing { "outgoing" } else { "incoming" };
+            of_target("lsp_call_hierarchy", target, json!({"direction": direction}))
+        }
+        LspTask::Symbols { query } if cwd.join(query).is_file() => Call {
+            tool: "lsp_document_symbols".to_owned(),
+            arguments: json!({"file": absolute(query)}),
+            files: vec![query.clone()],
+        },
+        LspTask::Symbols { query } => Call {
+            tool: "lsp_workspace_symbols".to_owned(),
+            arguments: json!({"query": query}),
+            files: Vec::new(),
+        },
+        LspTask::Diagnostics { files, severity } => {
+            let is_pattern = |it: &str| it.contains(['*', '?', '[', '{']) && !cwd.join(it).exists();
+            let named: Vec<String> =
+                files.iter().map(|it| if is_pattern(it) { it.clone() } else { absolute(it) }).collect();
+            let arguments = json!({"files": named, "severity": severity, "max_results": 1000});
+            // A pattern may fit files of any language.
+            let files = if files.iter().any(|it| is_pattern(it)) { Vec::new() } else { named };
+            Call { tool: "lsp_diagnostics".to_owned(), arguments, files }
+        }
+        LspTask::Call { tool, arguments } => {
+            let arguments: Value =
+                serde_json::from_str(arguments).with_context(|| format!("{arguments:?} is not JSON"))?;
+            let file = arguments["file"].as_str().map(ToOwned::to_owned);
+            Call { tool: tool.clone(), arguments, files: file.into_iter().collect() }
+        }
+        LspTask::Servers | LspTask::Tools => {
+            Call { tool: "lsp_workspace".to_owned(), arguments: json!({}), files: Vec::new() }
+        }
+    })
+}
+
+/// The arguments of a target, and its file.
+fn target(words: &[String], cwd: &Path) -> (Value, Option<String>) {
+    let absolute = |file: &str| cwd.join(file).to_string_lossy().into_owned();
+    let first = words.first().map_or("", String::as_str);
+    let name = words.get(1);
+    let (file, numbers) = place(first);
+    let (line, character) = (numbers.first().copied(), numbers.get(1).copied());
+    let is_file = !numbers.is_empty() || name.is_some();
+    if !is_file {
+        return (json!({"symbol": first}), None);
+    }
+    let mut arguments = json!({"file": absolute(file)});
+    for (key, number) in [("line", line), ("character", character)] {
+        if let Some(number) = number {
+            arguments[key] = number.into();
+        }
+    }
+    if let Some(name) = name {
+        arguments["symbol"] = name.clone().into();
+    }
+    (arguments, Some(file.to_owned()))
+}
+
+/// `FILE:LINE:CHARACTER` or `FILE:LINE` in its parts.
+fn place(word: &str) -> (&str, Vec<u32>) {
+    let last = |word: &str| {
+        let (before, number) = word.rsplit_once(':')?;
+        Some((before.len(), number.parse::<u32>().ok()?)).filter(|(length, _)| *length > 0)
+    };
+    match last(word) {
+        None => (word, Vec::new()),
+        Some((length, number)) => match last(&word[..length]) {
+            None => (&word[..length], vec![number]),
+            Some((shorter, line)) => (&word[..shorter], vec![line, number]),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_from_words() {
+        let read = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            target(&words, Path::new("/w")).0
+        };
+        assert_eq!(read(&["Graph/add_node"]), json!({"symbol": "Graph/add_node"}));
+        assert_eq!(read(&["a::b"]), json!({"symbol": "a::b"}));
+        assert_eq!(read(&["src/x.rs:10:4"]), json!({"file": "/w/src/x.rs", "line": 10, "character": 4}));
+        assert_eq!(read(&["x.py:7", "f"]), json!({"file": "/w/x.py", "line": 7, "symbol": "f"}));
+        assert_eq!(read(&["x.py", "f"]), json!({"file": "/w/x.py", "symbol": "f"}));
+    }
+
+    #[test]
+    fn exit_status_says_how_sure_an_answer_is() {
+        let of = |structured: Value| {
+            status(&Answer { ok: !structured["error"].is_object(), text: String::new(), structured })
+        };
+        for (structured, expected) in [
+            (json!({"complete": true}), DONE),
+            (json!({"complete": false}), NOT_SURE),
+            (json!({"error": {"code": "no_server"}}), NO_SERVER),
+            (json!({"error": {"code": "bad_arguments"}}), USAGE),
+            (json!({"error": {"code": "timeout"}}), NOT_SURE),
+            (json!({"error": {"code": "no_symbol"}}), NOT_SO),
+            (json!({"files": [{"freshness": "exact", "total": 0}]}), DONE),
+            (json!({"files": [{"freshness": "unknown", "total": 0}]}), NOT_SURE),
+            (
+                json!({"files": [{"freshness": "unknown", "total": 0}, {"freshness": "exact", "total": 2}]}),
+                NOT_SO,
+            ),
+        ] {
+            assert_eq!(of(structured.clone()), expected, "{structured}");
+        }
+    }
+}

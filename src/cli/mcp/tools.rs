@@ -1,0 +1,103 @@
+//! The list of tools as MCP tells it: titles, hints, and what each answers.
+//!
+//! The list is the same in each session, byte by byte: each change costs a model its prompt cache.
+
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+use crate::{
+    builtin_tools::lsp::LspTool,
+    cli::code_tools::{ToolInfo, tools},
+};
+
+/// All tools, by name.
+pub(super) fn list() -> Vec<Tool> {
+    tools().into_iter().map(tool).collect()
+}
+
+fn tool(info: ToolInfo) -> Tool {
+    let of = LspTool::named(info.name).expect("the list is made of these");
+    // Tools that write are destructive to MCP; there is none so far.
+    let hints = ToolAnnotations::new().read_only(true).open_world(false);
+    Tool::new(info.name, info.description, object(info.input_schema))
+        .with_title(title(of))
+        .with_raw_output_schema(object(output_schema(of)))
+        .with_annotations(hints)
+}
+
+fn object(value: Value) -> Arc<JsonObject> {
+    match value {
+        Value::Object(members) => Arc::new(members),
+        _ => Arc::default(),
+    }
+}
+
+/// Its name for people.
+fn title(tool: LspTool) -> &'static str {
+    match tool {
+        LspTool::CallHierarchy => "Find callers and callees",
+        LspTool::Definition => "Find a definition",
+        LspTool::Diagnostics => "Report errors and warnings",
+        LspTool::DocumentSymbols => "List the symbols of a file",
+        LspTool::Hover => "Show type and documentation",
+        LspTool::Implementations => "Find implementations",
+        LspTool::References => "Find all references",
+        LspTool::TypeHierarchy => "Find supertypes and subtypes",
+        LspTool::Workspace => "Show language servers",
+        LspTool::WorkspaceSymbols => "Find symbols by name",
+    }
+}
+
+/// What an answer has beside what all have: each member and its type.
+fn members(tool: LspTool) -> &'static [(&'static str, &'static str)] {
+    const COMPLETE: (&str, &str) = ("complete", "boolean");
+    const WHY: (&str, &str) = ("why", "string");
+    const NEXT: (&str, &str) = ("next", "string");
+    const SYMBOL: (&str, &str) = ("symbol", "object");
+    match tool {
+        LspTool::CallHierarchy | LspTool::TypeHierarchy => &[COMPLETE, WHY, SYMBOL],
+        LspTool::Definition => &[SYMBOL, ("definitions", "array")],
+        LspTool::Diagnostics => &[("files", "array"), NEXT],
+        LspTool::DocumentSymbols => &[("symbols", "array")],
+        LspTool::Hover => &[SYMBOL, ("hover", "string")],
+        LspTool::Implementations => &[COMPLETE, WHY, SYMBOL, ("implementations", "array"), NEXT],
+        LspTool::References => &[COMPLETE, WHY, SYMBOL, ("references", "array"), NEXT],
+        LspTool::Workspace => &[("folders", "array"), ("servers", "array"), ("missing", "object")],
+        LspTool::WorkspaceSymbols => &[COMPLETE, WHY, ("symbols", "array")],
+    }
+}
+
+/// A schema that holds for errors as well. It leaves open what the elements of lists are, to stay small.
+fn output_schema(tool: LspTool) -> Value {
+    const COMMON: [(&str, &str); 5] = [
+        ("ok", "boolean"),
+        ("notes", "array"),
+        ("truncated", "boolean"),
+        ("total", "integer"),
+        ("error", "object"),
+    ];
+    let properties =
+        COMMON.iter().chain(members(tool)).map(|(name, is)| ((*name).to_owned(), json!({"type": is})));
+    let properties: JsonObject = properties.collect();
+    json!({"type": "object", "properties": properties, "required": ["ok"]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_is_small_and_the_same_each_time() {
+        let text = serde_json::to_string(&list()).unwrap();
+        assert!(text.len() <= 14 << 10, "{} bytes", text.len());
+        assert_eq!(text, serde_json::to_string(&list()).unwrap());
+        for tool in list() {
+            let value = serde_json::to_value(&tool).unwrap();
+            assert!(value["title"].is_string() && value["description"].is_string(), "{value}");
+            assert_eq!(value["outputSchema"]["type"], "object");
+            assert_eq!(value["annotations"], json!({"readOnlyHint": true, "openWorldHint": false}));
+        }
+    }
+}

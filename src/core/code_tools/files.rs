@@ -1,0 +1,212 @@
+//! The texts of open documents, and what servers are told when files change.
+//!
+//! **A server is told a text before it is asked about it.** The disk is the authority: nobody has buffers here.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+
+use super::{CodeTools, view::OpenDocument};
+use crate::{
+    builtin_tools::lsp::Text,
+    config::languages::language_of,
+    core::{
+        event::{Seen, ServerId},
+        mux::Mux,
+    },
+    rpc::{Frame, file_uri},
+};
+
+/// How many documents are open at one server.
+const MOST_OPEN: usize = 256;
+
+/// What is known of files.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// The texts of the documents that a server has open, as it was told.
+    texts: BTreeMap<PathBuf, Arc<Text>>,
+    /// When files were last seen to have changed.
+    changed: BTreeMap<PathBuf, u64>,
+    /// When any file was.
+    last_change: u64,
+}
+
+impl Files {
+    /// The text of an open document.
+    pub(super) fn text(&self, file: &Path) -> Option<Arc<Text>> {
+        self.texts.get(file).cloned()
+    }
+
+    /// When any file was last seen to have changed.
+    pub(super) fn last_change(&self) -> u64 {
+        self.last_change
+    }
+
+    /// The files that have been seen to have changed after a moment.
+    pub(super) fn changed_since(&self, tick: u64) -> Vec<PathBuf> {
+        self.changed.iter().filter(|(_, at)| **at > tick).map(|(file, _)| file.clone()).collect()
+    }
+}
+
+fn notification(method: &str, params: &Value) -> Frame {
+    Frame::notification(method, Some(params.to_string().as_bytes()))
+}
+
+/// The numbers of `FileChangeType`.
+const CREATED: u8 = 1;
+const CHANGED: u8 = 2;
+const REMOVED: u8 = 3;
+
+impl CodeTools {
+    /// Tells servers what has changed.
+    pub(super) fn apply(&mut self, mux: &mut Mux, seen: &Seen) {
+        let tick = self.next();
+        for file in seen.created.iter().chain(&seen.changed).chain(&seen.removed) {
+            self.files.changed.insert(file.clone(), tick);
+            self.files.last_change = tick;
+        }
+        for (file, text) in &seen.texts {
+            match text {
+                Ok(text) => self.change(mux, file, text, tick),
+                Err(_) => self.close(mux, file, tick),
+            }
+        }
+        for file in &seen.removed {
+            self.close(mux, file, tick);
+        }
+        self.tell_watchers(mux, seen);
+        // A server lists a new file late, but it knows at once what is open.
+        for file in &seen.created {
+            let text = seen.texts.iter().find(|(it, _)| it == file).and_then(|(_, text)| text.as_ref().ok());
+            let Some(text) = text else { continue };
+            let concerned =
+                |it: &ServerId| language_of_file(file).is_some_and(|id| self.views[it].serves(id.0));
+            for server in self.views.keys().copied().filter(concerned).collect::<Vec<_>>() {
+                if !self.views[&server].open.is_empty() {
+                    self.open(mux, server, file, &Arc::new(Text::new(text.as_str())));
+                }
+            }
+        }
+    }
+
+    /// Tells the servers that have a document open of its text, if it is another one.
+    fn change(&mut self, mux: &mut Mux, file: &Path, text: &str, tick: u64) {
+        let Some(known) = self.files.texts.get(file).filter(|it| it.as_str() != text) else { return };
+        tracing::debug!(file = %file.display(), before = known.as_str().len(), now = text.len(), "changed");
+        self.files.changed.insert(file.to_owned(), tick);
+        self.files.last_change = tick;
+        self.files.texts.insert(file.to_owned(), Arc::new(Text::new(text)));
+        let servers: Vec<ServerId> =
+            self.views.values().filter(|it| it.open.contains_key(file)).map(|it| it.server).collect();
+        for server in servers {
+            self.tell_text(mux, server, file);
+        }
+    }
+
+    /// Tells a server the new text of an open document.
+    fn tell_text(&mut self, mux: &mut Mux, server: ServerId, file: &Path) {
+        let tick = self.next();
+        let Some(view) = self.views.get_mut(&server) else { return };
+        let Some(document) = view.open.get_mut(file) else { return };
+        document.text_version = document.version + 1;
+        document.told = tick;
+        document.is_first_text = false;
+        view.last_change = tick;
+        self.nudge(mux, server, file);
+    }
+
+    /// Tells a server the text of an open document, under the next version: it is the same text as before, or
+    /// [`OpenDocument`] says that it is not.
+    pub(super) fn nudge(&mut self, mux: &mut Mux, server: ServerId, file: &Path) {
+        let Some(text) = self.files.text(file) else { return };
+        let Some(view) = self.views.get_mut(&server) else { return };
+        let Some(document) = view.open.get_mut(file) else { return };
+        document.version += 1;
+        let (uri, version) = (file_uri(file), document.version);
+        let params = json!({
+            "textDocument": {"uri": uri, "version": version},
+            "contentChanges": [{"text": text.as_str()}],
+        });
+        let wants_saves = view.wants_saves();
+        mux.tell_server(server, &notification("textDocument/didChange", &params));
+        if wants_saves {
+            let params = json!({"textDocument": {"uri": uri}, "text": text.as_str()});
+            mux.tell_server(server, &notification("textDocument/didSave", &params));
+        }
+    }
+
+    /// Opens a document at a server, if it is not open there.
+    pub(super) fn open(&mut self, mux: &mut Mux, server: ServerId, file: &Path, text: &Arc<Text>) {
+        let tick = self.next();
+        let Some(view) = self.views.get_mut(&server) else { return };
+        if let Some(document) = view.open.get_mut(file) {
+            document.used = tick;
+            return;
+        }
+        let text = self.files.texts.entry(file.to_owned()).or_insert_with(|| Arc::clone(text));
+        let document =
+            OpenDocument { version: 1, text_version: 1, told: tick, is_first_text: true, used: tick };
+        view.open.insert(file.to_owned(), document);
+        view.last_change = tick;
+        let language = language_of_file(file).map_or("plaintext", |(_, id)| id);
+        let params = json!({"textDocument": {
+            "uri": file_uri(file), "languageId": language, "version": 1, "text": text.as_str(),
+        }});
+        mux.tell_server(server, &notification("textDocument/didOpen", &params));
+        if self.views[&server].open.len() > MOST_OPEN {
+            let open = &self.views[&server].open;
+            let oldest = open.iter().min_by_key(|(_, it)| it.used).map(|(file, _)| file.clone());
+            if let Some(oldest) = oldest {
+                self.close_at(mux, server, &oldest);
+            }
+        }
+    }
+
+    /// Closes a document at all servers: it is gone, or no text.
+    fn close(&mut self, mux: &mut Mux, file: &Path, tick: u64) {
+        let servers: Vec<ServerId> =
+            self.views.values().filter(|it| it.open.contains_key(file)).map(|it| it.server).collect();
+        for server in servers {
+            self.close_at(mux, server, file);
+            self.files.changed.insert(file.to_owned(), tick);
+            self.files.last_change = tick;
+        }
+    }
+
+    fn close_at(&mut self, mux: &mut Mux, server: ServerId, file: &Path) {
+        let tick = self.next();
+        let Some(view) = self.views.get_mut(&server) else { return };
+        view.open.remove(file);
+        view.last_change = tick;
+        let params = json!({"textDocument": {"uri": file_uri(file)}});
+        mux.tell_server(server, &notification("textDocument/didClose", &params));
+        if self.views.values().all(|it| !it.open.contains_key(file)) {
+            self.files.texts.remove(file);
+        }
+    }
+
+    fn tell_watchers(&mut self, mux: &mut Mux, seen: &Seen) {
+        let all = [(&seen.created, CREATED), (&seen.changed, CHANGED), (&seen.removed, REMOVED)];
+        for view in self.views.values().filter(|it| it.watches_files()) {
+            let of_kind = |(files, kind): (&Vec<PathBuf>, u8)| -> Vec<Value> {
+                let concerned = files.iter().filter(|it| view.is_concerned(it));
+                concerned.map(|it| json!({"uri": file_uri(it), "type": kind})).collect()
+            };
+            let changes: Vec<Value> = all.into_iter().flat_map(of_kind).collect();
+            if !changes.is_empty() {
+                let params = json!({"changes": changes});
+                mux.tell_server(view.server, &notification("workspace/didChangeWatchedFiles", &params));
+            }
+        }
+    }
+}
+
+pub(super) fn language_of_file(
+    file: &Path,
+) -> Option<(&'static crate::config::languages::Language, &'static str)> {
+    file.to_str().and_then(language_of)
+}

@@ -1,0 +1,161 @@
+//! Who calls whom, and which type is made from which.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    call::{Cx, Step, Stop},
+    target::Meant,
+};
+use crate::{
+    builtin_tools::lsp::{Answer, Direction, Range, Target, kind_name},
+    rpc::file_path,
+};
+
+/// How many items are followed.
+const MOST_ITEMS: usize = 200;
+
+/// What differs between the two hierarchies.
+struct Hierarchy {
+    provider: &'static str,
+    prepare: &'static str,
+    follow: &'static str,
+    /// The member of an answer with the item; none if the answer is the item.
+    member: Option<&'static str>,
+    title: &'static str,
+}
+
+impl Cx<'_> {
+    pub(super) fn calls(&mut self, target: &Target, direction: Direction, depth: usize) -> Step<Answer> {
+        let (follow, member, title) = match direction {
+            Direction::Up => ("callHierarchy/incomingCalls", "from", "callers of"),
+            Direction::Down => ("callHierarchy/outgoingCalls", "to", "functions called by"),
+        };
+        let hierarchy = Hierarchy {
+            provider: "callHierarchyProvider",
+            prepare: "textDocument/prepareCallHierarchy",
+            follow,
+            member: Some(member),
+            title,
+        };
+        self.hierarchy(target, &hierarchy, depth)
+    }
+
+    pub(super) fn types(&mut self, target: &Target, direction: Direction, depth: usize) -> Step<Answer> {
+        let (follow, title) = match direction {
+            Direction::Up => ("typeHierarchy/supertypes", "supertypes of"),
+            Direction::Down => ("typeHierarchy/subtypes", "subtypes of"),
+        };
+        let hierarchy = Hierarchy {
+            provider: "typeHierarchyProvider",
+            prepare: "textDocument/prepareTypeHierarchy",
+            follow,
+            member: None,
+            title,
+        };
+        self.hierarchy(target, &hierarchy, depth)
+    }
+
+    fn hierarchy(&mut self, target: &Target, it: &Hierarchy, depth: usize) -> Step<Answer> {
+        let (meant, loading) = self.meant(target)?;
+        self.require(meant.server, it.provider, it.prepare)?;
+        let described = self.describe(&meant)?;
+        // The index must be whole: callers are found by it.
+        let incomplete = self.index_is_whole(&meant, loading)?;
+        let roots = self.ask(it.prepare, meant.server, it.prepare, &meant.params())??;
+        let roots: Vec<Value> = roots.as_array().cloned().unwrap_or_default();
+        let mut level: Vec<(usize, Value)> = roots.into_iter().map(|root| (0, root)).collect();
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        let (mut text, mut items, mut is_cut) = (String::new(), Vec::new(), false);
+        for n in 1..=depth {
+            let mut next = Vec::new();
+            let answers: Vec<Step<_>> = level
+                .iter()
+                .map(|(_, item)| {
+                    let key = format!("{} {}", it.follow, identity(item));
+                    self.ask(&key, meant.server, it.follow, &json!({"item": item}))
+                })
+                .collect();
+            for answer in answers {
+                let answer = answer??;
+                for found in answer.as_array().into_iter().flatten() {
+                    let item = it.member.map_or(found, |member| &found[member]);
+                    if !seen.insert(identity(item)) {
+                        continue;
+                    }
+                    if items.len() == MOST_ITEMS {
+                        is_cut = true;
+                        break;
+                    }
+                    if let Some(value) = self.item(item, found, n) {
+                        text += &line(&value, n);
+                        items.push(value);
+                        next.push((n, item.clone()));
+                    }
+                }
+            }
+            level = next;
+        }
+        let name = self.view(meant.server).name.clone();
+        let head = match &incomplete {
+            None => format!("{} {} {} · complete · {name}", items.len(), it.title, described.title()),
+            Some(why) => {
+                format!("INCOMPLETE: {why}\n{} {} {} · {name}", items.len(), it.title, described.title())
+            }
+        };
+        let mut structured = Map::new();
+        structured.insert("ok".to_owned(), true.into());
+        structured.insert("notes".to_owned(), meant.notes.clone().into());
+        structured.insert("truncated".to_owned(), is_cut.into());
+        structured.insert("total".to_owned(), items.len().into());
+        structured.insert("complete".to_owned(), incomplete.is_none().into());
+        if let Some(why) = incomplete {
+            structured.insert("why".to_owned(), why.into());
+        }
+        structured.insert("symbol".to_owned(), described.value());
+        structured.insert("symbols".to_owned(), items.into());
+        Ok(Answer { ok: true, text: head + &text, structured: structured.into() })
+    }
+
+    /// Asks for references first, whose answer proves that the index is whole. Gives why it is not.
+    fn index_is_whole(&mut self, meant: &Meant, loading: Option<String>) -> Step<Option<String>> {
+        if !self.view(meant.server).offers("referencesProvider", "textDocument/references") {
+            return Ok(loading);
+        }
+        let mut params = meant.params();
+        params["context"] = json!({"includeDeclaration": true});
+        let question = super::spanning::Question { key: "whole", method: "textDocument/references", params };
+        match self.whole(meant, &question) {
+            Ok(whole) => Ok(whole.incomplete),
+            Err(Stop::Fail(error)) => Ok(Some(error.message)),
+            Err(Stop::Wait) => Err(Stop::Wait),
+        }
+    }
+
+    fn item(&self, item: &Value, found: &Value, depth: usize) -> Option<Value> {
+        let file: PathBuf = file_path(item["uri"].as_str()?)?;
+        let range = Range::read(&item["selectionRange"]).or_else(|| Range::read(&item["range"]))?;
+        let places = found["fromRanges"].as_array().into_iter().flatten();
+        let places: Vec<u32> = places.filter_map(Range::read).map(|it| it.start.line + 1).collect();
+        Some(json!({
+            "symbol": item["name"], "kind": kind_name(item["kind"].as_u64().unwrap_or_default()),
+            "file": self.shown(&file), "line": range.start.line + 1, "end_line": range.end.line + 1,
+            "detail": item["detail"], "at_lines": places, "depth": depth, "external": !self.is_inside(&file),
+        }))
+    }
+}
+
+/// By what an item is known again.
+fn identity(item: &Value) -> String {
+    format!("{} {} {}", item["uri"], item["name"], item["selectionRange"])
+}
+
+fn line(value: &Value, depth: usize) -> String {
+    let word = |key: &str| value[key].as_str().unwrap_or_default();
+    let indent = "  ".repeat(depth);
+    let places: Vec<String> =
+        value["at_lines"].as_array().into_iter().flatten().map(ToString::to_string).collect();
+    let at = if places.is_empty() { String::new() } else { format!("  at lines {}", places.join(", ")) };
+    format!("\n{indent}{} ({}) {}:{}{at}", word("symbol"), word("kind"), word("file"), value["line"])
+}

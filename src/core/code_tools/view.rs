@@ -1,0 +1,341 @@
+//! One server as the code tools see it: what it can do, what it was told, what it has said.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    config::languages::Language,
+    core::{
+        code_tools::path_of,
+        event::{ProcessId, ServerId},
+        mux::direct::ServerState,
+    },
+    rpc::{Frame, member, path, text},
+    util::json,
+};
+
+/// How long no work may have been reported before a server counts as ready.
+const REST: Duration = Duration::from_millis(300);
+
+/// How long a server that reports the loading of its project may take to begin with that.
+const BEGINS: Duration = Duration::from_secs(3);
+
+/// Servers that answer for single files until they have reported that their project is loaded.
+const LOADS_PROJECT: [&str; 1] = ["typescript-language-server"];
+
+/// A server.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) server: ServerId,
+    pub(super) name: String,
+    languages: Vec<&'static Language>,
+    state: ServerState,
+    /// The result of `initialize`.
+    capabilities: Value,
+    /// What the process that was last heard of has said.
+    process: ProcessView,
+    /// The documents that it was told of.
+    pub(super) open: BTreeMap<PathBuf, OpenDocument>,
+    /// When it was last told of a change of any document.
+    pub(super) last_change: u64,
+}
+
+/// What a process has said.
+#[derive(Debug, Default)]
+struct ProcessView {
+    id: Option<ProcessId>,
+    /// By registration id.
+    registered: BTreeMap<String, String>,
+    /// Work that it has reported and not ended, by token, with its progress.
+    work: BTreeMap<String, (Work, Option<u64>)>,
+    /// When work of its own last ended.
+    work_ended: Option<Instant>,
+    /// Whether any work has ended.
+    has_worked: bool,
+    /// When it first answered about a document.
+    answered: Option<Instant>,
+    published: BTreeMap<PathBuf, Published>,
+}
+
+/// What a server may work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// An answer that it owes: basedpyright reports that it finds references.
+    ForAnswer,
+    /// Something else, such as its index.
+    OfItsOwn,
+}
+
+/// A document as a server knows it.
+#[derive(Debug)]
+pub(super) struct OpenDocument {
+    pub(super) version: i64,
+    /// The version under which it was first told of its text.
+    pub(super) text_version: i64,
+    /// When the server was last told of its text.
+    pub(super) told: u64,
+    /// Whether that was the first time in this process.
+    pub(super) is_first_text: bool,
+    /// When a call last used it.
+    pub(super) used: u64,
+}
+
+/// The last publication of diagnostics for a document.
+#[derive(Clone, Debug)]
+pub(super) struct Published {
+    pub(super) tick: u64,
+    pub(super) at: Instant,
+    pub(super) version: Option<i64>,
+    pub(super) items: Value,
+}
+
+/// How far a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Readiness {
+    Starting,
+    /// It works on its index. `until`: when to look again.
+    Loading {
+        percent: Option<u64>,
+        until: Option<Instant>,
+    },
+    /// Since then.
+    Ready(Instant),
+    Failed(String),
+}
+
+impl View {
+    pub(super) fn new(server: ServerId, name: String, languages: Vec<&'static Language>) -> View {
+        View {
+            server,
+            name,
+            languages,
+            state: ServerState::Starting,
+            capabilities: Value::Null,
+            process: ProcessView::default(),
+            open: BTreeMap::new(),
+            last_change: 0,
+        }
+    }
+
+    /// Follows the server's process. Returns whether something is new.
+    pub(super) fn follow(&mut self, state: &ServerState, result: impl FnOnce() -> Option<Vec<u8>>) -> bool {
+        if self.state == *state && (!matches!(state, ServerState::Ready(_)) || !self.capabilities.is_null()) {
+            return false;
+        }
+        if let ServerState::Ready(process) = state {
+            self.meet(*process);
+        }
+        self.state = state.clone();
+        if let Some(result) = result() {
+            self.capabilities = json::read(&result).unwrap_or(Value::Null);
+        }
+        true
+    }
+
+    /// Forgets what an older process has said.
+    fn meet(&mut self, process: ProcessId) {
+        if self.process.id != Some(process) {
+            self.process = ProcessView { id: Some(process), ..ProcessView::default() };
+            // The process is told the documents as they are: it has seen no other text.
+            self.open.values_mut().for_each(|it| it.is_first_text = true);
+        }
+    }
+
+    /// Its process, if it answers.
+    pub(super) fn process(&self) -> Option<ProcessId> {
+        match &self.state {
+            ServerState::Ready(process) => Some(*process),
+            ServerState::Starting | ServerState::Failed(_) => None,
+        }
+    }
+
+    pub(super) fn endings(&self) -> impl Iterator<Item = &'static str> {
+        let files = self.languages.iter().flat_map(|it| it.files.iter().map(|(ending, _)| *ending));
+        files.chain(self.languages.iter().flat_map(|it| it.projects.iter().copied()))
+    }
+
+    /// The endings of files that can hold code.
+    pub(super) fn code_endings(&self) -> Vec<String> {
+        self.languages.iter().flat_map(|it| it.files.iter().map(|(ending, _)| (*ending).to_owned())).collect()
+    }
+
+    pub(super) fn open_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.open.keys()
+    }
+
+    pub(super) fn serves(&self, language: &Language) -> bool {
+        self.languages.iter().any(|it| it.name == language.name)
+    }
+
+    /// Whether a file concerns it: code, or a description of the project.
+    pub(super) fn is_concerned(&self, file: &Path) -> bool {
+        let Some(name) = file.file_name().and_then(|it| it.to_str()) else { return false };
+        self.endings().any(|it| name == it || it.starts_with('.') && name.ends_with(it))
+    }
+
+    pub(super) fn language_names(&self) -> Vec<&'static str> {
+        self.languages.iter().map(|it| it.name).collect()
+    }
+
+    /// Notes a notification, or a registration, of its process.
+    pub(super) fn observe(
+        &mut self,
+        process: ProcessId,
+        frame: &Frame,
+        work: Work,
+        (tick, now): (u64, Instant),
+    ) {
+        self.meet(process);
+        let params = frame.params().unwrap_or(b"{}");
+        match frame.method().unwrap_or_default() {
+            "textDocument/publishDiagnostics" => {
+                let Some(file) = path_of(params, &["uri"]) else { return };
+                let items = member(params, "diagnostics").and_then(|it| json::read(&params[it]).ok());
+                let version =
+                    member(params, "version").and_then(|it| json::read::<Option<i64>>(&params[it]).ok());
+                let published =
+                    Published { tick, at: now, version: version.flatten(), items: items.unwrap_or_default() };
+                self.process.published.insert(file, published);
+            }
+            "$/progress" => self.note_work(params, work, now),
+            "client/registerCapability" => {
+                let all: Value = json::read(params).unwrap_or_default();
+                for it in all["registrations"].as_array().into_iter().flatten() {
+                    if let (Some(id), Some(method)) = (it["id"].as_str(), it["method"].as_str()) {
+                        self.process.registered.insert(id.to_owned(), method.to_owned());
+                    }
+                }
+            }
+            "client/unregisterCapability" => {
+                let all: Value = json::read(params).unwrap_or_default();
+                for it in all["unregisterations"].as_array().into_iter().flatten() {
+                    self.process.registered.remove(it["id"].as_str().unwrap_or_default());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note_work(&mut self, params: &[u8], during: Work, now: Instant) {
+        let Some(token) = member(params, "token") else { return };
+        let token = String::from_utf8_lossy(&params[token]).into_owned();
+        let percent = path(params, &["value", "percentage"]).and_then(|it| json::read(&params[it]).ok());
+        match text(params, &["value", "kind"]).as_deref() {
+            Some("begin") => drop(self.process.work.insert(token, (during, percent))),
+            Some("report") => {
+                if let Some(known) = self.process.work.get_mut(&token) {
+                    known.1 = percent.or(known.1);
+                }
+            }
+            Some("end") => {
+                let Some((begun, _)) = self.process.work.remove(&token) else { return };
+                self.process.has_worked = true;
+                if (begun, during) != (Work::ForAnswer, Work::ForAnswer) {
+                    self.process.work_ended = Some(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// It has answered about a document.
+    pub(super) fn note_answered(&mut self, now: Instant) {
+        self.process.answered.get_or_insert(now);
+    }
+
+    pub(super) fn published(&self, file: &Path) -> Option<&Published> {
+        self.process.published.get(file)
+    }
+
+    pub(super) fn readiness(&self, now: Instant) -> Readiness {
+        match &self.state {
+            ServerState::Starting => return Readiness::Starting,
+            ServerState::Failed(why) => return Readiness::Failed(why.clone()),
+            ServerState::Ready(_) => {}
+        }
+        let Some(answered) = self.process.answered else {
+            return Readiness::Loading { percent: None, until: None };
+        };
+        if let Some((_, percent)) = self.process.work.values().next() {
+            return Readiness::Loading { percent: *percent, until: None };
+        }
+        let loads = LOADS_PROJECT.contains(&self.name.as_str()) && !self.process.has_worked;
+        let since = match self.process.work_ended {
+            Some(ended) => answered.max(ended + REST),
+            None if loads => answered + BEGINS,
+            None => answered,
+        };
+        if now < since {
+            return Readiness::Loading { percent: None, until: Some(since) };
+        }
+        Readiness::Ready(since)
+    }
+
+    /// The state as a word, with the progress of its loading.
+    pub(super) fn state_word(&self, now: Instant) -> (&'static str, Option<u64>) {
+        match self.readiness(now) {
+            Readiness::Starting => ("starting", None),
+            // Nobody has asked about a document yet.
+            Readiness::Loading { .. } if self.process.answered.is_none() && self.process.work.is_empty() => {
+                ("idle", None)
+            }
+            Readiness::Loading { percent, .. } => ("loading", percent),
+            Readiness::Ready(_) => ("ready", None),
+            Readiness::Failed(_) => ("failed", None),
+        }
+    }
+
+    /// Whether it offers what has this name among the capabilities, or has registered the method.
+    pub(super) fn offers(&self, provider: &str, method: &str) -> bool {
+        let it = &self.capabilities["capabilities"][provider];
+        let is_static = !(it.is_null() || *it == Value::Bool(false));
+        is_static || self.process.registered.values().any(|it| it == method)
+    }
+
+    /// Whether it runs a command.
+    pub(super) fn runs(&self, command: &str) -> bool {
+        let commands = &self.capabilities["capabilities"]["executeCommandProvider"]["commands"];
+        commands.as_array().is_some_and(|it| it.iter().any(|it| it == command))
+    }
+
+    /// Whether it wants to know of saved documents.
+    pub(super) fn wants_saves(&self) -> bool {
+        let save = &self.capabilities["capabilities"]["textDocumentSync"]["save"];
+        !(save.is_null() || *save == Value::Bool(false))
+    }
+
+    /// Whether it wants to know of changed files.
+    pub(super) fn watches_files(&self) -> bool {
+        self.process.registered.values().any(|it| it == "workspace/didChangeWatchedFiles")
+    }
+
+    /// What it can do, by the names of the tools.
+    pub(super) fn abilities(&self) -> Vec<&'static str> {
+        ABILITIES
+            .iter()
+            .filter(|(_, provider, method)| self.offers(provider, method))
+            .map(|it| it.0)
+            .collect()
+    }
+}
+
+/// What the tools need: a word for it, its capability, its method.
+const ABILITIES: [(&str, &str, &str); 12] = [
+    ("definition", "definitionProvider", "textDocument/definition"),
+    ("declaration", "declarationProvider", "textDocument/declaration"),
+    ("type definition", "typeDefinitionProvider", "textDocument/typeDefinition"),
+    ("references", "referencesProvider", "textDocument/references"),
+    ("implementations", "implementationProvider", "textDocument/implementation"),
+    ("hover", "hoverProvider", "textDocument/hover"),
+    ("document symbols", "documentSymbolProvider", "textDocument/documentSymbol"),
+    ("workspace symbols", "workspaceSymbolProvider", "workspace/symbol"),
+    ("diagnostics on request", "diagnosticProvider", "textDocument/diagnostic"),
+    ("call hierarchy", "callHierarchyProvider", "textDocument/prepareCallHierarchy"),
+    ("type hierarchy", "typeHierarchyProvider", "textDocument/prepareTypeHierarchy"),
+    ("rename", "renameProvider", "textDocument/rename"),
+];

@@ -1,0 +1,163 @@
+//! Chooses the servers of the code tools: one for each language, from the configuration or the well-known ones.
+//!
+//! **Nothing of a repository is run**: an executable inside the workspace is no candidate, and a server that would run
+//! another program of the workspace is told to run its own.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde_json::json;
+
+use super::{
+    Env, Workspace,
+    files::UserConfig,
+    path::real,
+    plan::{GroupPlan, Plan},
+    prepare::{Place, enter_folder, prepare_plan, target},
+};
+use crate::{
+    config::{
+        Config, MemberConfig, ServerConfig,
+        languages::{Language, languages},
+        presets::complete,
+    },
+    core::event::Prepared,
+};
+
+/// The name of the group of all servers of the code tools.
+const GROUP: &str = "code tools";
+
+/// A language, and its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundLanguage {
+    /// For people.
+    pub name: &'static str,
+    /// Endings of its files.
+    pub endings: Vec<&'static str>,
+    /// The section of the server; or why there is none, and what to do.
+    pub server: Result<String, String>,
+}
+
+/// Each language with the server that lspool uses for it.
+pub fn languages_found(
+    user: &UserConfig,
+    folders: &[PathBuf],
+    env: &Env,
+) -> Result<Vec<FoundLanguage>, String> {
+    let workspace = Workspace::new(folders);
+    let mut config = user.config.clone();
+    enter_folder(&mut config, &workspace, env)?;
+    let found = |language: &'static Language| FoundLanguage {
+        name: language.name,
+        endings: language.files.iter().map(|(ending, _)| *ending).collect(),
+        server: server_for(language, &config, &workspace, env),
+    };
+    Ok(languages().map(found).collect())
+}
+
+/// Prepares these servers, by the names of their sections.
+pub fn prepare_tools(
+    names: &[String],
+    user: &UserConfig,
+    folders: &[PathBuf],
+    env: &Env,
+) -> Result<Prepared, String> {
+    let workspace = Workspace::new(folders);
+    let mut config = user.config.clone();
+    enter_folder(&mut config, &workspace, env)?;
+    for name in names {
+        let server = completed(name, &config);
+        let server = confined(name, server, &workspace, env)?;
+        config.servers.insert(name.clone(), server);
+    }
+    let group =
+        GroupPlan { name: GROUP.to_owned(), start_wait: Duration::from_secs(3), order: BTreeMap::new() };
+    let members = names.iter().map(|it| MemberConfig::of(it)).collect();
+    let plan = Plan { members, group: Some(group), alternatives: BTreeMap::new() };
+    prepare_plan(plan, config, Vec::new(), &Place { user, workspace: &workspace, env })
+}
+
+/// A section as it holds, with what lspool knows of its server.
+fn completed(name: &str, config: &Config) -> ServerConfig {
+    let mut server = config.servers.get(name).cloned().unwrap_or_default();
+    complete(name, &mut server);
+    server
+}
+
+/// The server of a language: one that the user configures for it, else the first that is installed.
+fn server_for(
+    language: &Language,
+    config: &Config,
+    workspace: &Workspace,
+    env: &Env,
+) -> Result<String, String> {
+    let serves = |it: &ServerConfig| {
+        language.files.iter().any(|(_, id)| it.languages.iter().any(|language| language == id))
+    };
+    let configured = config.servers.iter().filter(|(_, it)| serves(it)).map(|(name, _)| name.as_str());
+    let mut reasons = Vec::new();
+    for name in configured.chain(language.servers.iter().copied()) {
+        let server = completed(name, config);
+        match target(name, &server, workspace, env) {
+            Ok(_) => match confined(name, server, workspace, env) {
+                Ok(_) => return Ok(name.to_owned()),
+                Err(why) => reasons.push(why),
+            },
+            Err(missing) => reasons.extend(missing.skipped.iter().map(ToString::to_string)),
+        }
+    }
+    let reasons: String = reasons.iter().map(|it| format!("; {it}")).collect();
+    Err(format!("{}{reasons}", language.hint))
+}
+
+/// Keeps a server from running programs of the workspace.
+fn confined(
+    name: &str,
+    mut server: ServerConfig,
+    workspace: &Workspace,
+    env: &Env,
+) -> Result<ServerConfig, String> {
+    if name != "typescript-language-server" || server.init_options.contains_key("tsserver") {
+        return Ok(server);
+    }
+    // By itself it prefers the `typescript` in the workspace's `node_modules`.
+    let found = target(name, &server, workspace, env).map_err(|it| it.message)?;
+    let beside = tsserver_beside(&found.launch.program);
+    let own = beside.into_iter().find(|it| workspace.holds(it).is_none()).ok_or_else(|| {
+        format!("{name} has no typescript beside it: install typescript where {name} is installed")
+    })?;
+    server.init_options.insert("tsserver".to_owned(), json!({"path": own}));
+    Ok(server)
+}
+
+/// The `tsserver.js` files that an installation has beside an executable, the nearest first.
+fn tsserver_beside(program: &Path) -> Vec<PathBuf> {
+    let program = real(program);
+    let places =
+        program.ancestors().flat_map(|it| [it.join("typescript"), it.join("node_modules/typescript")]);
+    places.map(|it| it.join("lib/tsserver.js")).filter(|it| it.is_file()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typescript_is_taken_from_beside_its_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let file = |path: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            path
+        };
+        let program = file("lib/node_modules/typescript-language-server/lib/cli.mjs");
+        assert_eq!(tsserver_beside(&program), Vec::<PathBuf>::new());
+        let own = file("lib/node_modules/typescript/lib/tsserver.js");
+        assert_eq!(tsserver_beside(&program), [own]);
+    }
+}

@@ -88,6 +88,10 @@ impl Copilot {
 
     /// A request about a conversation whose create waits for the sign-in waits with it. Whether it does.
     pub(super) fn waits_for_create(&self, mux: &mut Mux, owner: &Owner, frame: &Frame) -> bool {
+        // Two creates with one id would wait for each other for ever.
+        if frame.method() == Some("conversation/create") {
+            return false;
+        }
         let Some(id) = field::<ConversationId>(frame, "conversationId") else { return false };
         let creates = |it: &Pending| match &it.purpose {
             Purpose::Copilot(CopilotPurpose::SignInCheck(request)) => {

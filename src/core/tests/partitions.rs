@@ -508,6 +508,15 @@ fn requests_about_conversation_wait_for_create_that_waits_for_sign_in() {
     let told = it.take(Peer::Backend(process(1, 1)));
     assert_eq!(told.iter().map(name).collect::<Vec<_>>(), ["conversation/turn"]);
     assert!(it.told(primary).iter().all(|it| it != "conversation/turn"));
+    // Two creates with one id do not wait for each other.
+    says_sign_in(&mut it, "Error");
+    let set = json!({"conversationId": "e", "lspool": {"tools": ["e"]}});
+    it.create(5, &set);
+    it.create(6, &set);
+    for asked in it.take(Peer::Backend(primary)) {
+        it.server(primary, json!({"id": asked["id"], "result": []}));
+    }
+    assert!(!it.told(primary).contains(&"copilot/models".to_owned()));
     // Nobody is signed in: both are told so.
     says_sign_in(&mut it, "Error");
     it.create(3, &json!({"conversationId": "d", "lspool": {"tools": ["b"]}}));

@@ -198,6 +198,8 @@ pub struct ServerConfig {
     pub kind: Option<ServerKind>,
     /// How many processes may run at once, the primary's included. At least 1.
     pub max_processes: usize,
+    /// The same for a server whose processes are large. Equal to `max_processes` if the user has set that.
+    pub max_large_processes: usize,
     /// How many spares lspool keeps for a partition or a restart.
     pub warm_spares: usize,
     /// How long an idle partition keeps running.
@@ -408,6 +410,7 @@ impl Default for ServerConfig {
             cwd: None,
             kind: None,
             max_processes: 8,
+            max_large_processes: 4,
             warm_spares: 0,
             idle_timeout: Duration::from_mins(5),
             startup_timeout: Duration::from_secs(35),

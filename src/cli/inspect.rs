@@ -3,6 +3,7 @@
 //! Shows requests with their results, grouped by conversation, tool calls, and processes. Reads the file once, and
 //! keeps only the shown part of each message. `--html` makes a page for a browser.
 
+mod goals;
 mod html;
 mod table;
 #[cfg(test)]

@@ -227,7 +227,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Restart(_) => return words(&RESTARTS),
         Type::Profile(_) => return words(&PROFILES),
         Type::Backoff(_) => BACKOFF.header,
-        Type::Count(_) | Type::OptionalCount(_) => "integer from 1",
+        Type::Count(_) | Type::CountOrLess(..) | Type::OptionalCount(_) => "integer from 1",
         Type::Amount(_) => "integer",
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
@@ -263,7 +263,9 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
     match &key.ty {
         Type::Duration(field) => Some(format!("{:?}", show_duration(*field(fresh)))),
         Type::Size(field) => Some(format!("{:?}", show_size(*field(fresh)))),
-        Type::Count(field) | Type::Amount(field) => Some(field(fresh).to_string()),
+        Type::Count(field) | Type::CountOrLess(field, _) | Type::Amount(field) => {
+            Some(field(fresh).to_string())
+        }
         Type::Flag(field) => Some(field(fresh).to_string()),
         Type::Factor(field, _) => Some(thousandths(*field(fresh)).to_string()),
         Type::Restart(field) => said(&RESTARTS, *field(fresh)),
@@ -355,7 +357,7 @@ fn value<T>(ty: &Type<T>) -> Value {
             json!({ "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB)$" })
         }
         Type::Amount(_) => json!({ "type": "integer", "minimum": 0, "maximum": u16::MAX }),
-        Type::Count(_) | Type::OptionalCount(_) => {
+        Type::Count(_) | Type::CountOrLess(..) | Type::OptionalCount(_) => {
             json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX })
         }
         Type::ServerKind(_) => words(&SERVER_KINDS),

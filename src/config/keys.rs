@@ -100,6 +100,8 @@ pub(super) enum Type<T: 'static> {
     Backoff(Field<T, Backoff>),
     /// An integer from 1.
     Count(Field<T, usize>),
+    /// An integer from 1, and a lower default that holds instead until the user sets it.
+    CountOrLess(Field<T, usize>, Field<T, usize>),
     /// An integer from 1 without a default.
     OptionalCount(Field<T, Option<usize>>),
     /// An integer from 0.
@@ -311,13 +313,13 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
         },
         Key {
             name: "max_processes",
-            ty: Type::Count(|it| &mut it.max_processes),
+            ty: Type::CountOrLess(|it| &mut it.max_processes, |it| &mut it.max_large_processes),
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How many processes of the server may run at once. For one more, lspool stops the one \
-                  whose last turn is longest ago. If all are in use, `on_limit` decides. A process of a \
-                  Copilot server uses about 360 MB of memory, and three times as much before 1.520: \
-                  there, write 3 or so.",
+                  whose last turn is longest ago. If all are in use, `on_limit` decides. The default is 4 \
+                  for a Copilot server before 1.520, which uses about 1 GB for each process, three times as \
+                  much as later ones ([versions](copilot-server.md#versions)).",
         },
         Key {
             name: "isolation",

@@ -186,6 +186,12 @@ impl<'a> Reader<'a> {
             Type::Backoff(field) => self.table(&BACKOFF, at, raw, field(into)),
             Type::Amount(field) => self.limit(key, at, amount(raw), |it| it.to_string(), field(into)),
             Type::Count(field) => self.limit(key, at, count(raw), |it| it.to_string(), field(into)),
+            Type::CountOrLess(field, less) => {
+                self.limit(key, at, count(raw), |it| it.to_string(), field(into));
+                let (new, is_user) = (*field(into), self.author == Author::User);
+                let less = less(into);
+                *less = if is_user { new } else { new.min(*less) };
+            }
             Type::OptionalCount(field) => self.set(at, count(raw).map(Some), field(into)),
             Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::Delegation(field) => self.set(at, choice(raw, &DELEGATIONS), field(into)),

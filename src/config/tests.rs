@@ -147,6 +147,7 @@ level = "trace"
             cwd: Some("~/work".into()),
             kind: Some(ServerKind::Copilot),
             max_processes: 3,
+            max_large_processes: 3,
             warm_spares: 2,
             idle_timeout: Duration::ZERO,
             startup_timeout: Duration::from_millis(1500),
@@ -604,6 +605,22 @@ file = "/etc/passwd"
 }
 
 #[test]
+fn limit_of_large_processes_is_lower_until_the_user_sets_one() {
+    let limits = |config: &Config| {
+        let it = &config.servers["copilot"];
+        (it.max_processes, it.max_large_processes)
+    };
+    let mut config = user("[server.copilot]\n");
+    assert_eq!(limits(&config), (8, 4));
+    let path = Path::new(".lspool.toml");
+    config.merge_workspace("[server.copilot]\nmax_processes = 6\n", path).unwrap();
+    assert_eq!(limits(&config), (6, 4), "a workspace raises none");
+    config.merge_workspace("[server.copilot]\nmax_processes = 3\n", path).unwrap();
+    assert_eq!(limits(&config), (3, 3));
+    assert_eq!(limits(&user("[server.copilot]\nmax_processes = 7\n")), (7, 7));
+}
+
+#[test]
 fn folder_section_replaces_sections_of_same_name() {
     let mut config = user(
         "[server.a]\ncommand = \"a\"\nmax_processes = 2\n[server.b]\ncommand = \"b\"\n\
@@ -626,6 +643,7 @@ fn key_table_lets_workspaces_lower_only_limits() {
                 keys::Type::Duration(_)
                     | keys::Type::Size(_)
                     | keys::Type::Count(_)
+                    | keys::Type::CountOrLess(..)
                     | keys::Type::Amount(_)
                     | keys::Type::Only(_)
                     | keys::Type::Except(_)

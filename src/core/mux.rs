@@ -40,7 +40,7 @@ use self::{
     registrations::Registrations,
     requests::Requests,
     routes::Dialect,
-    servers::{Server, Servers},
+    servers::{ProcessSize, Server, Servers},
     session::Session,
     tokens::Tokens,
     wire::Wire,
@@ -160,11 +160,20 @@ impl Mux {
         let server = self.servers.get_mut(id);
         let Prepared { config, server: settings, launch, missing, .. } = prepared;
         server.limit_told &= server.settings.memory_limit == settings.memory_limit;
-        server.shrinks |= settings.max_processes < server.settings.max_processes;
+        let before = server.max_processes();
         (server.settings, server.config, server.launch) = (settings, config, launch);
+        server.shrinks |= server.max_processes() < before;
         (server.missing, server.is_gone) = (missing, false);
         // A setting decides when a backend counts as idle.
         self.backends.touch_all();
+    }
+
+    /// Notes how much memory the processes of a server use.
+    pub(crate) fn note_size(&mut self, id: ServerId, size: ProcessSize) {
+        let server = self.servers.get_mut(id);
+        let before = server.max_processes();
+        server.size = size;
+        server.shrinks |= server.max_processes() < before;
     }
 
     pub(crate) fn requests(&self) -> &Requests {

@@ -42,7 +42,7 @@ impl Proxy {
             self.learn_kind(process, result);
         }
         if let Some(copilot) = half(&mut self.copilot, &self.mux, process.backend) {
-            copilot.on_ready(process.backend, result);
+            copilot.on_ready(&mut self.mux, process.backend, result);
         }
         // There is no session yet for the members of a group that are waited for.
         let is_told = ready.handshake == Handshake::Own && !self.mux.is_opening_group();

@@ -27,9 +27,11 @@ impl SentId {
         SentId::read(&frame.id()?)
     }
 
-    /// The number in an answer, if it has one.
+    /// The number in an answer, if it has one. Some peers make a string of it, and other clients take that.
     pub(crate) fn read(id: &RawId) -> Option<SentId> {
-        id.as_u64().map(SentId)
+        let written =
+            || id.as_text().filter(|it| it.starts_with(|it: char| it.is_ascii_digit()))?.parse().ok();
+        id.as_u64().or_else(written).map(SentId)
     }
 
     /// The next number.
@@ -81,9 +83,10 @@ impl Purpose {
         matches!(self, Purpose::Copilot(CopilotPurpose::Turn { .. }))
     }
 
-    /// Whether a conversation waits for the answer: a turn, or the check before it.
-    pub(crate) fn is_of_conversation(&self) -> bool {
-        self.is_turn() || matches!(self, Purpose::Copilot(CopilotPurpose::SignInCheck(_)))
+    /// Whether it is a request of a client that means something to a higher owner.
+    pub(crate) fn is_asked_by_client(&self) -> bool {
+        use CopilotPurpose::{SignIn, SignInCheck, Tools, Turn};
+        matches!(self, Purpose::Copilot(Turn { .. } | SignInCheck(_) | Tools(_) | SignIn))
     }
 }
 
@@ -104,8 +107,8 @@ pub(crate) enum CopilotPurpose {
     Prove,
     /// A sign-in that one process has done and the others must follow.
     SignIn,
-    /// Whether somebody is signed in, before this request is sent on: a create that needs a process, or a request
-    /// about the conversation that it creates.
+    /// Whether somebody is signed in, before this request is sent on: a create or a turn that needs a process,
+    /// or a request about the conversation that the create makes.
     SignInCheck(Frame),
     /// A tool call or confirmation of this conversation, asked of the editor.
     ToolCall { conversation: Option<ConversationId>, kind: ToolQuestion },

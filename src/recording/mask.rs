@@ -1,6 +1,7 @@
 //! Makes texts unreadable and keeps their length.
 //!
-//! Each character becomes an `x` of the same width in UTF-8 and UTF-16, so that positions stay valid. Line ends stay.
+//! Each character becomes an `x` of the same width in UTF-8 and UTF-16, so that positions stay valid. Line ends stay,
+//! and so does a text of white space alone, because lspool decides by it whether a model has said anything.
 
 /// The character that replaces another one.
 fn masked(it: char) -> char {
@@ -20,6 +21,9 @@ fn masked(it: char) -> char {
 /// stays.
 pub(super) fn literal(raw: &str, out: &mut Vec<u8>) {
     let inner = raw.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or_default();
+    if is_blank(inner) {
+        return out.extend_from_slice(raw.as_bytes());
+    }
     out.push(b'"');
     let mut rest = inner;
     loop {
@@ -33,6 +37,26 @@ pub(super) fn literal(raw: &str, out: &mut Vec<u8>) {
         rest = rest.get(length..).unwrap_or_default();
     }
     out.push(b'"');
+}
+
+/// Whether the inside of a string is nothing but white space.
+fn is_blank(inner: &str) -> bool {
+    let mut rest = inner;
+    while let Some(it) = rest.chars().next() {
+        let (it, length) = match (it, rest.as_bytes().get(1)) {
+            ('\\', Some(b'n' | b'r' | b't' | b'f')) => (' ', 2),
+            ('\\', _) => match unit(rest).and_then(|it| char::from_u32(u32::from(it))) {
+                Some(it) => (it, 6),
+                None => return false,
+            },
+            (it, _) => (it, it.len_utf8()),
+        };
+        if !it.is_whitespace() {
+            return false;
+        }
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    true
 }
 
 fn plain(it: char, out: &mut Vec<u8>) -> usize {
@@ -114,7 +138,10 @@ mod tests {
     use super::*;
 
     fn text(text: &str) -> String {
-        text.chars().map(masked).collect()
+        match text.trim().is_empty() {
+            true => text.to_owned(),
+            false => text.chars().map(masked).collect(),
+        }
     }
 
     fn masked_literal(raw: &str) -> String {
@@ -130,6 +157,9 @@ mod tests {
             "\"xxxx\\n\\r\\n×ｘ𝗑x\""
         );
         assert_eq!(masked_literal(r#""\ud83d.\ude00""#), r#""\ud83dx\ude00""#);
+        for blank in [r#"" \t\n\u00a0\u000b\f""#, r#""""#] {
+            assert_eq!(masked_literal(blank), blank);
+        }
     }
 
     proptest! {

@@ -4,7 +4,7 @@
 
 use std::{fmt, ops::Range, sync::Arc};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 
 use super::{
     patch::quoted,
@@ -90,13 +90,20 @@ struct Message {
     decoded: Option<Box<str>>,
 }
 
+/// U+FEFF.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 impl Frame {
     /// Checks the envelope of a body and finds the kind of the message.
     ///
     /// Accepts messages of other implementations: a notification with the id `null`, an answer with the method
     /// `null`, an answer with both members of which one is `null`, and an answer without a result, which counts as
     /// `null`.
-    pub fn parse(body: Bytes) -> Result<Frame, Malformed> {
+    pub fn parse(mut body: Bytes) -> Result<Frame, Malformed> {
+        // Some servers write a byte order mark, and other clients skip it.
+        if body.starts_with(BYTE_ORDER_MARK) {
+            body.advance(BYTE_ORDER_MARK.len());
+        }
         let mut envelope = scan_bytes(&body)?;
         let Envelope { id, method, params, result: _, error: _, rewritten_method } = envelope;
         let is_null = |it: Span| &body[it.range()] == b"null";

@@ -2,6 +2,7 @@
 
 mod cases;
 mod chaos;
+mod endings;
 mod exact;
 mod idle;
 mod odd;

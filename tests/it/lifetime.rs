@@ -132,3 +132,20 @@ fn idle_partition_stops_when_its_conversation_ends() {
     }
     assert!(session.shutdown().success());
 }
+
+#[test]
+fn spare_starts_once_the_server_is_signed_in() {
+    let stub = Stub::start(Script::default());
+    let sandbox = Sandbox::new();
+    let config = sandbox.write("config.toml", "[server.copilot]\nwarm_spares = 1\n");
+    let mut command: Command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
+    command.arg("--config").arg(config).arg("--").arg(real::copilot()).arg("--stdio");
+    let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));
+    let mut tries = 0;
+    while servers(&session) < 2 {
+        std::thread::sleep(Duration::from_millis(20));
+        tries += 1;
+        assert!(tries < 3000, "no spare starts");
+    }
+    assert!(session.shutdown().success());
+}

@@ -22,7 +22,7 @@ use crate::{
 
 /// What is said of versions before 1.520.
 const LARGE: &str = "uses about 1 GB of memory for each process, three times as much as versions from 1.520: \
-                     a smaller `max_processes` helps";
+                     at most 4 run, unless you set `max_processes`";
 
 /// What came of it all.
 #[derive(Debug)]

@@ -194,7 +194,7 @@ fn check_starts_initializes_and_stops_servers_one_by_one() {
           /bin/a --stdio (from PATH)
           restores conversations as text, without their tool calls; versions from 1.449 restore these too
           has chat modes for tool sets (`isolation = "mode"`)
-          uses about 1 GB of memory for each process, three times as much as versions from 1.520: a smaller `max_processes` helps
+          uses about 1 GB of memory for each process, three times as much as versions from 1.520: at most 4 run, unless you set `max_processes`
           skipped /ws/x: inside the workspace /ws
 
         b
@@ -387,7 +387,7 @@ fn check_reports_what_old_versions_lack() {
             these too
           has no chat modes: each tool set has a process; versions from 1.520 have them
           uses about 1 GB of memory for each process, three times as much as versions from 1.520:
-            a smaller `max_processes` helps
+            at most 4 run, unless you set `max_processes`
 
         b
           /bin/b --stdio (from PATH)

@@ -3,7 +3,9 @@
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    Filter, is_like,
+    Filter,
+    goals::EVENT,
+    is_like,
     timeline::{Group, Outcome, Row, Timeline},
 };
 use crate::{
@@ -84,7 +86,8 @@ pub(super) fn title((process, group): Key<'_>, all: &Timeline) -> String {
             let served = all.served.get(id).map_or(&[][..], Vec::as_slice);
             let served = served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", then ");
             let of = if served.is_empty() { served } else { format!("  served by {served}") };
-            format!("conversation {id}{of}")
+            let kind = if all.goals.has(id) { "orchestration" } else { "conversation" };
+            format!("{kind} {id}{of}")
         }
     };
     plain(&format!("{before}{what}"))
@@ -109,6 +112,7 @@ fn line(row: &Row, screen: Screen) -> String {
         (Group::Processes, ..) => {
             return format!("{at}  {}  {}", row.process, screen.paint(&one_line(outcome), tone));
         }
+        (_, true, Some("")) => format!("  {}", row.detail),
         (_, true, Some(name)) => format!("  {name} {}", row.detail),
         (_, true, None) => format!("  < {} {}", row.method, row.detail),
         (_, false, _) => format!("{} {}", row.method, row.detail),
@@ -137,6 +141,7 @@ pub(super) fn short_name(method: &str) -> Option<&'static str> {
     match method {
         "conversation/invokeClientTool" => Some("tool"),
         "conversation/invokeClientToolConfirmation" => Some("confirm"),
+        EVENT => Some(""),
         _ => None,
     }
 }

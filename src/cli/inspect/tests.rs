@@ -1,5 +1,5 @@
 use expect_test::{Expect, expect};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{config::Config, core::Identity, recording::encode::Encoder};
@@ -398,4 +398,63 @@ fn page_shows_how_long_request_waited_for_process() {
     assert_eq!(waited("conversation/create"), 999.0);
     assert_eq!(waited("textDocument/hover"), Value::Null);
     assert_eq!(waited("started (process 4711)"), Value::Null);
+}
+
+#[test]
+fn inspect_shows_tasks_and_workers_of_orchestration() {
+    let said = |t: u32, dir: &str, msg: &Value| {
+        format!(r#"{{"t":{t},"dir":"{dir}","kind":"message","peer":{{"client":0}},"msg":{msg}}}"#)
+    };
+    let event = |t: u32, what: Value| {
+        let mut params = what;
+        params["orchestration"] = json!("o");
+        said(t, "out", &json!({"method": "lspool/orchestratorEvent", "params": params}))
+    };
+    let planned =
+        |task: u32, text: &str| json!({"task": task, "role": "coder", "text": text, "dependsOn": []});
+    let of =
+        |name: &str, task: u32| json!({"event": name, "task": task, "role": "coder", "worker": "coder-1"});
+    let with = |mut it: Value, more: Value| {
+        it.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        it
+    };
+    let text = [
+        header(),
+        said(1, "in", &json!({"id": 1, "method": "lspool/orchestrate", "params": {"goal": "do it\nwell"}})),
+        event(1, json!({"event": "planStarted", "goal": "do it", "attempt": 1})),
+        event(2000, json!({"event": "planCompleted", "tasks": [planned(0, "write\nit"), planned(1, "test"), planned(2, "praise")]})),
+        event(2001, of("taskAssigned", 0)),
+        said(2500, "out", &json!({"id": 7, "method": "conversation/invokeClientTool", "params": {
+            "name": "read_file", "input": {}, "conversationId": "o", "lspool": {"agent": "coder-1"}}})),
+        said(2600, "in", &json!({"id": 7, "result": [{"status": "success"}, null]})),
+        event(4001, with(of("taskCompleted", 0), json!({"state": "done"}))),
+        event(4002, of("taskAssigned", 1)),
+        event(4500, with(of("taskRetried", 1), json!({"reason": "no words", "attempt": 2}))),
+        event(4501, of("taskAssigned", 1)),
+        event(5001, with(of("taskCompleted", 1), json!({"state": "failed", "reason": "its model failed"}))),
+        event(5001, json!({"event": "taskCompleted", "task": 2, "state": "skipped", "reason": "task 1 failed"})),
+        event(6000, json!({"event": "summarizeCompleted", "summary": "s"})),
+        said(6001, "out", &json!({"id": 1, "result": {"orchestration": "o", "state": "failed"}})),
+        r#"{"t":7000,"dir":"end","kind":"done"}"#.to_owned(),
+    ]
+    .join("\n");
+    check(
+        &text,
+        &Filter::default(),
+        &expect![[r#"
+        recording of lspool: 14 messages with the editor in 7.00 s; lspool has ended
+
+        orchestration o
+             0.001    6.00 s  lspool/orchestrate "do it"  failed
+             0.001    2.00 s    plan  3 tasks
+             2.001    2.00 s    task 0 coder-1: write  done
+             2.500    100 ms    tool coder-1: read_file {}  success
+             4.002    498 ms    task 1 coder-1: test  failed, and starts again: no words
+             4.501    500 ms    task 1 coder-1: test  failed: its model failed
+             5.001              task 2: praise  skipped: task 1 failed
+             6.000              summary
+    "#]],
+    );
+    let failures = inspect(&text, &Filter { only_errors: true, ..Filter::default() });
+    assert_eq!(failures.lines().filter(|it| it.contains("task ")).count(), 3, "{failures}");
 }

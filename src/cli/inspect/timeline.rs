@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::is_like;
+use super::{
+    goals::{EVENT, Goals, ORCHESTRATE},
+    is_like,
+};
 use crate::{
     core::event::Exit,
     recording::{
@@ -67,6 +70,7 @@ pub(super) struct Timeline {
     pub(super) served: BTreeMap<String, Vec<Arc<str>>>,
     /// The processes in a recording of lspool, with their server and tools.
     pub(super) processes: BTreeMap<Arc<str>, String>,
+    pub(super) goals: Goals,
     /// Why the recording ends.
     pub(super) end: Option<String>,
     /// A pattern of methods whose notifications are shown too.
@@ -170,8 +174,10 @@ impl Timeline {
             }
             Kind::Notification => {
                 let method = frame.method().unwrap_or_default();
-                if method == "$/progress" {
-                    self.progress(entry, &parsed(frame.params()));
+                match method {
+                    "$/progress" => self.progress(entry, &parsed(frame.params())),
+                    EVENT => return self.orchestrated(entry, &parsed(frame.params())),
+                    _ => {}
                 }
                 if self.shown.as_ref().is_some_and(|it| is_like(method, it)) {
                     self.row(entry, is_of_server, frame, Outcome::Fine(String::new()));
@@ -250,6 +256,7 @@ impl Timeline {
         let result = parsed(frame.result());
         row.outcome = match row.method.as_str() {
             "conversation/invokeClientTool" | "conversation/invokeClientToolConfirmation" => tool(&result),
+            ORCHESTRATE if result["state"] != "done" => Outcome::Bad(text(&result["state"], "failed")),
             _ => Outcome::Fine(String::new()),
         };
         if let (Group::Session, Some(conversation)) = (&row.group, name(&result["conversationId"])) {
@@ -395,8 +402,10 @@ fn detail(method: &str, params: &Value) -> String {
         "conversation/create" => last_turn.and_then(|it| quoted(&it["request"])),
         "conversation/turn" => quoted(&params["message"]),
         "conversation/invokeClientTool" | "conversation/invokeClientToolConfirmation" => {
-            params["name"].as_str().map(|it| format!("{it} {}", params["input"]))
+            let agent = params["lspool"]["agent"].as_str().map(|it| format!("{it}: ")).unwrap_or_default();
+            params["name"].as_str().map(|it| format!("{agent}{it} {}", params["input"]))
         }
+        ORCHESTRATE => quoted(&params["goal"]),
         "workspace/executeCommand" => params["command"].as_str().map(ToOwned::to_owned),
         "$/progress" => params["value"]["kind"].as_str().map(ToOwned::to_owned),
         _ => file.map(ToOwned::to_owned),

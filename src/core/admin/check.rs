@@ -74,7 +74,7 @@ fn check_backends(mux: &Mux) -> Checked {
             return Err(format!("{} has no primary", server.name));
         }
         let alive = mux.backends().iter().filter(|it| it.server == server.id && it.life.is_alive()).count();
-        let most = server.settings.max_processes;
+        let most = server.max_processes();
         if alive > most && !server.shrinks {
             return Err(format!("{alive} processes, and {most} may be"));
         }

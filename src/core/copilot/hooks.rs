@@ -23,6 +23,7 @@ use super::{
         tool_set::ToolSet,
     },
     turns::{Placed, tool_calls::FromServer},
+    versions,
 };
 use crate::{
     core::{
@@ -107,6 +108,7 @@ impl Copilot {
                 mux.send_to_backend(self.served(mux, backend), owner, Purpose::Plain, frame);
             }
             Route::Create => return self.on_create(mux, owner, frame),
+            Route::Turn if self.turn_asks_for_sign_in(mux, &owner, frame) => {}
             Route::Turn => self.on_turn(mux, owner, frame),
             Route::Destroy => self.on_destroy(mux, owner, frame),
             Route::Tools(tools) => self.on_tools(mux, tools, owner, frame),
@@ -435,8 +437,12 @@ impl Copilot {
     }
 
     /// A process is ready: it has answered `initialize` with this.
-    pub(crate) fn on_ready(&mut self, id: BackendId, result: &[u8]) {
-        self.touch_partition(id, text(result, &["serverInfo", "version"]));
+    pub(crate) fn on_ready(&mut self, mux: &mut Mux, id: BackendId, result: &[u8]) {
+        let version = text(result, &["serverInfo", "version"]);
+        if id == self.primary {
+            mux.note_size(self.server, versions::size(version.as_deref().unwrap_or_default()));
+        }
+        self.touch_partition(id, version);
     }
 
     /// Handles the end of a process: decides about its turns. Turns that had not begun, or continue, wait for the

@@ -76,7 +76,7 @@ impl Copilot {
         if !server.shrinks {
             return;
         }
-        let most = server.settings.max_processes;
+        let most = server.max_processes();
         while mux.n_accepting(self.server) > most {
             if let Some(id) = Self::dispensable(mux) {
                 info!(backend = mux.name_of(id), "stopped: more processes than max_processes");

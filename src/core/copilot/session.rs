@@ -43,6 +43,7 @@ impl CopilotSession {
     /// Notes the editor's sign-in.
     pub(super) fn sign_in(&mut self, params: &[u8]) {
         self.auth = Some(Bytes::copy_from_slice(params));
+        self.may_be_signed_out = false;
     }
 
     pub(super) fn sign_out(&mut self) {

@@ -107,6 +107,18 @@ impl Copilot {
         waits
     }
 
+    /// A turn in a conversation whose process was stopped needs one again. Whether it waits for the sign-in.
+    pub(super) fn turn_asks_for_sign_in(&self, mux: &mut Mux, owner: &Owner, frame: &Frame) -> bool {
+        let id = field::<ConversationId>(frame, "conversationId");
+        let Some(conversation) = id.and_then(|it| self.conversations.get(&it)) else { return false };
+        let has_process = mux.backend(conversation.backend).is_some_and(Backend::accepts);
+        if has_process || !self.session.may_be_signed_out {
+            return false;
+        }
+        self.ask_for_sign_in(mux, owner, frame);
+        true
+    }
+
     fn ask_for_sign_in(&self, mux: &mut Mux, owner: &Owner, waiting: &Frame) {
         let asked = Frame::request(RawId::from(0), NEEDS_SIGN_IN, Some(b"{}"));
         let purpose = Purpose::Copilot(CopilotPurpose::SignInCheck(waiting.clone()));

@@ -38,16 +38,20 @@ pub(super) struct Spares {
     deaths: Budget,
     /// When the next spare may start.
     next: Option<Instant>,
+    /// Nobody was signed in when a spare was due.
+    waits_for_sign_in: bool,
 }
 
 impl Copilot {
     /// Starts and stops spares, up to the wanted number of each kind, as far as there is room.
     pub(super) fn keep_spares(&mut self, mux: &mut Mux) {
-        if !mux.backends().have_changed() {
+        let has_come = self.spares.waits_for_sign_in && self.may_start_spares();
+        if !mux.backends().have_changed() && !has_come {
             return;
         }
-        let settings = &mux.server(self.server).settings;
-        let (wanted, most) = (settings.warm_spares, settings.max_processes);
+        self.spares.waits_for_sign_in = false;
+        let server = mux.server(self.server);
+        let (wanted, most) = (server.settings.warm_spares, server.max_processes());
         if wanted == 0 && mux.backends().iter().all(|it| !it.is_spare()) || mux.clients().is_shut_down() {
             return;
         }
@@ -63,10 +67,19 @@ impl Copilot {
             let in_use = self.backends(mux).filter(|it| it.accepts() || it.life.is_alive()).count();
             let policy = &mux.server(self.server).settings.policy;
             // The budget ends a series of crashes.
-            if have < wanted && in_use < most && self.spares.deaths.allows_another(mux.now(), policy) {
-                self.start_spare(mux, spare_kind);
+            if have >= wanted || in_use >= most || !self.spares.deaths.allows_another(mux.now(), policy) {
+                continue;
+            }
+            match self.may_start_spares() {
+                true => self.start_spare(mux, spare_kind),
+                false => self.spares.waits_for_sign_in = true,
             }
         }
+    }
+
+    /// Whether somebody is signed in, as far as is known: without a sign-in a spare could do nothing.
+    pub(crate) fn may_start_spares(&self) -> bool {
+        !self.session.may_be_signed_out
     }
 
     fn kind_of_spare(&self, id: BackendId) -> Option<SpareKind> {

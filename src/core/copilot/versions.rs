@@ -1,6 +1,8 @@
 //! What is known of versions of the Copilot server, from runs with the real ones: `docs/copilot-server.md` has the table.
 //! A later version than these is taken at its word by nobody: what it does decides.
 
+use crate::core::mux::servers::ProcessSize;
+
 /// The first two numbers of a version, by which servers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(u32, u32);
@@ -9,8 +11,16 @@ pub struct Version(u32, u32);
 /// `restoreToTurnId` without a word.
 pub const FIRST_WITH_TRANSCRIPTS: Version = Version(1, 449);
 
-/// The first with custom chat modes.
+/// The first with custom chat modes. A process of those before it uses about 1 GB, and of this 360 MB.
 pub const FIRST_WITH_MODES: Version = Version(1, 520);
+
+/// How much memory a process of this version uses.
+pub(super) fn size(version: &str) -> ProcessSize {
+    match Version::parse(version) {
+        Some(it) if it < FIRST_WITH_MODES => ProcessSize::Large,
+        Some(_) | None => ProcessSize::Usual,
+    }
+}
 
 impl Version {
     /// The version in `serverInfo.version`, unless it is written in another way.

@@ -1,6 +1,6 @@
 //! Messages of the editor to a plain language server: lspool keeps the session, and all messages go to the primary.
 
-use super::Mux;
+use super::{Mux, Severity};
 use crate::{
     core::{
         event::BackendId,
@@ -13,13 +13,30 @@ use crate::{
 impl Mux {
     /// Notes the meaning of a message for later processes. `None`: only its receiver needs it.
     pub(crate) fn keep(&mut self, frame: &Frame) -> Option<Keep> {
-        if self.is_group() {
-            return self.keep_in_group(frame);
+        let keep = match self.is_group() {
+            true => self.keep_in_group(frame)?,
+            false => {
+                let server = self.servers.first_mut()?;
+                let keep = server.keep(frame.method()?)?;
+                server.session.keep(keep, frame, server.dialect);
+                keep
+            }
+        };
+        if keep == Keep::Change {
+            self.tell_of_torn_documents();
         }
-        let server = self.servers.first_mut()?;
-        let keep = server.keep(frame.method()?)?;
-        server.session.keep(keep, frame, server.dialect);
         Some(keep)
+    }
+
+    /// Tells the user of a document whose text lspool does not know any more, so the next process will not either.
+    fn tell_of_torn_documents(&mut self) {
+        let torn = self.servers.iter_mut().filter_map(|it| it.session.documents.take_torn());
+        if let Some(uri) = torn.last() {
+            let text = format!(
+                "lspool: an edit of {uri} could not be read. If the server restarts, close the file and open it again."
+            );
+            self.show(Severity::Warning, &text);
+        }
     }
 
     /// Handles `initialized` of the editor. Returns whether to forward it; otherwise the replayed session contains

@@ -130,7 +130,9 @@ impl Mux {
     /// Notes published diagnostics.
     pub(crate) fn note_published(&mut self, process: ProcessId, frame: &Frame) {
         if frame.method() == Some("textDocument/publishDiagnostics") {
-            self.diagnostics.published(process, frame.params().unwrap_or(b"{}"));
+            let params = frame.params().unwrap_or(b"{}");
+            self.diagnostics.published(process, params);
+            self.note_published_by_successor(process, params);
         }
     }
 

@@ -1,8 +1,9 @@
-//! Items in answers that the editor asks about later: completions, lenses, hints, links, actions, symbols, and the
-//! items of call and type hierarchies.
+//! Items that the editor asks about later: completions, lenses, hints, links, actions, symbols, the items of call and
+//! type hierarchies, and diagnostics, which come back with a question for code actions.
 //!
 //! An item contains data for the process that made it. Another process would take the data for its own, because it
-//! numbers its answers like the dead one. So a successor gets only questions about its own items.
+//! numbers its answers like the dead one. So a successor gets only questions about its own items, and only the data
+//! of its own diagnostics.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::rpc::{Frame, elements, member, values};
+use crate::rpc::{Frame, Patch, elements, member, members, path, values};
 
 /// How many items to keep at least.
 const MOST: usize = 50_000;
@@ -95,6 +96,24 @@ const RULES: [Rule; 8] = [
     },
 ];
 
+const CODE_ACTION: &str = "textDocument/codeAction";
+
+/// The members that identify a diagnostic. An editor moves its range when the text changes.
+const OF_DIAGNOSTIC: [&str; 3] = ["code", "message", "data"];
+
+/// A number that is equal for equal diagnostics. `None`: it has no data.
+fn hash_of_diagnostic(it: &[u8]) -> Option<u64> {
+    let values = values(it, OF_DIAGNOSTIC);
+    values[2].filter(|it| *it != b"null")?;
+    let mut hasher = DefaultHasher::new();
+    // Not the number of a rule.
+    u8::MAX.hash(&mut hasher);
+    for value in values {
+        hash(&value.map_or(Value::Null, parsed), &mut hasher);
+    }
+    Some(hasher.finish())
+}
+
 impl Rule {
     /// The rule for a question about an item.
     pub(crate) fn of_question(method: &str) -> Option<&'static Rule> {
@@ -175,6 +194,22 @@ impl Items {
 
     /// The process has answered a request with this result, or with this part of it.
     pub(crate) fn note(&mut self, asked: &Frame, result: &[u8]) {
+        match asked.method() {
+            Some("textDocument/diagnostic") => {
+                self.note_diagnostics(result, "items");
+                let [related] = values(result, ["relatedDocuments"]);
+                for (_, range) in related.into_iter().flat_map(members) {
+                    self.note_diagnostics(&related.unwrap_or_default()[range], "items");
+                }
+            }
+            Some("workspace/diagnostic") => {
+                let list = values(result, ["items"])[0].unwrap_or(b"[]");
+                for it in elements(list) {
+                    self.note_diagnostics(&list[it], "items");
+                }
+            }
+            _ => {}
+        }
         let Some((rule, place)) = asked.method().and_then(Rule::of_answer) else { return };
         let [list, defaults] = values(result, ["items", "itemDefaults"]);
         let defaults = defaults.and_then(|it| Some(&it[member(it, "data")?]));
@@ -187,9 +222,41 @@ impl Items {
             };
             self.newer.insert(rule.hash(item, defaults));
         }
+        self.forget_oldest();
+    }
+
+    /// The process has published, or answered with, the diagnostics in this member.
+    pub(crate) fn note_diagnostics(&mut self, of: &[u8], key: &str) {
+        let Some(list) = member(of, key).map(|it| &of[it]) else { return };
+        self.newer.extend(elements(list).filter_map(|it| hash_of_diagnostic(&list[it])));
+        self.forget_oldest();
+    }
+
+    fn forget_oldest(&mut self) {
         if self.newer.len() > MOST {
             self.older = std::mem::take(&mut self.newer);
         }
+    }
+
+    /// Removes the data of foreign diagnostics from a request, if it has any.
+    pub(crate) fn without_foreign_data(&self, request: &Frame) -> Option<Frame> {
+        let params = request.params().filter(|_| request.method() == Some(CODE_ACTION))?;
+        let list = &params[path(params, &["context", "diagnostics"])?];
+        let is_foreign = |it: &[u8]| hash_of_diagnostic(it).is_some_and(|it| !self.has(it));
+        if !elements(list).any(|it| is_foreign(&list[it])) {
+            return None;
+        }
+        let each = elements(list).map(|it| match is_foreign(&list[it.clone()]) {
+            true => Patch::of(&list[it]).remove("data").finish(),
+            false => list[it].to_vec(),
+        });
+        let each: Vec<Vec<u8>> = each.collect();
+        let list = [b"[".as_slice(), &each.join(b",".as_slice()), b"]"].concat();
+        Some(request.with_params(&Patch::of(params).set_path(&["context", "diagnostics"], &list).finish()))
+    }
+
+    fn has(&self, hash: u64) -> bool {
+        self.newer.contains(&hash) || self.older.contains(&hash)
     }
 
     /// Whether the process has made the item in these parameters.
@@ -198,8 +265,7 @@ impl Items {
             Foreign::Itself => params,
             Foreign::Outdated => member(params, "item").map_or(params, |it| &params[it]),
         };
-        let hash = rule.hash(item, None);
-        self.newer.contains(&hash) || self.older.contains(&hash)
+        self.has(rule.hash(item, None))
     }
 }
 
@@ -256,6 +322,37 @@ mod tests {
             assert_eq!(have(&items, "callHierarchy/outgoingCalls", &params), known);
             assert!(!have(&items, "typeHierarchy/subtypes", &params));
         }
+    }
+
+    #[test]
+    fn questions_for_actions_omit_data_of_foreign_diagnostics() {
+        let mut items = Items::default();
+        let one = |n: u32| json!({"message": "m", "range": {"start": n}, "data": {"n": n}});
+        let ask = |all: &Value| request(CODE_ACTION, &json!({"context": {"diagnostics": all, "only": []}}));
+        let told = |items: &Items, all: &Value| -> Option<Value> {
+            let frame = items.without_foreign_data(&ask(all))?;
+            let params: Value = serde_json::from_slice(frame.params()?).unwrap();
+            assert_eq!(params["context"]["only"], json!([]));
+            Some(params["context"]["diagnostics"].clone())
+        };
+        let bare = json!({"message": "m", "range": {"start": 2}});
+        assert_eq!(
+            told(&items, &json!([one(1), bare])).unwrap(),
+            json!([{"message": "m", "range": {"start": 1}}, bare])
+        );
+        assert_eq!(told(&items, &json!([bare])), None);
+        let published = json!({"uri": "u", "diagnostics": [one(1)]});
+        items.note_diagnostics(published.to_string().as_bytes(), "diagnostics");
+        made(
+            &mut items,
+            "textDocument/diagnostic",
+            &json!({}),
+            &json!({"items": [one(2)], "relatedDocuments": {"v": {"items": [one(3)]}}}),
+        );
+        made(&mut items, "workspace/diagnostic", &json!({}), &json!({"items": [{"items": [one(4)]}]}));
+        let moved = json!({"range": {"start": 9}, "data": {"n": 1.0}, "message": "m"});
+        assert_eq!(told(&items, &json!([moved, one(2), one(3), one(4)])), None);
+        assert_eq!(told(&items, &json!([one(1), one(5)])).unwrap()[1]["data"], Value::Null);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Results(BTreeSet<Key>);
 
-/// The kind of a question, and its document.
-type Key = (Kind, Option<String>);
+/// The kind of a question, its document, and the `identifier` of those diagnostics that it asks for.
+type Key = (Kind, Option<String>, Option<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -45,22 +45,26 @@ impl Results {
         }
         let list = member(result, "items").map_or(&b"[]"[..], |it| &result[it]);
         let uris = elements(list).filter_map(|it| text(&list[it], &["uri"]));
-        self.0.extend(uris.map(|uri| (Kind::WorkspaceDiagnostic, Some(uri))));
+        self.0.extend(uris.map(|uri| (Kind::WorkspaceDiagnostic, Some(uri), key.2.clone())));
     }
 
     /// Whether the editor's id for this document is from this process.
-    fn has_given(&self, document: Option<&str>) -> bool {
-        let all = [Kind::WorkspaceDiagnostic, Kind::Diagnostic].map(|it| (it, document.map(str::to_owned)));
+    fn has_given(&self, document: Option<&str>, identifier: Option<&String>) -> bool {
+        let kinds = [Kind::WorkspaceDiagnostic, Kind::Diagnostic];
+        let all = kinds.map(|it| (it, document.map(str::to_owned), identifier.cloned()));
         document.is_some() && all.iter().any(|it| self.0.contains(it))
     }
 
     /// The key of the answer to this request, if it has a result id.
     pub(crate) fn key(request: &Frame) -> Option<Key> {
-        let of = |kind| request.params().map(|it| (kind, uri(it, "textDocument")));
+        let of = |it| uri(it, "textDocument");
+        let identifier = |it| text(it, &["identifier"]);
         match request.method()? {
-            DIAGNOSTIC => of(Kind::Diagnostic),
-            WORKSPACE_DIAGNOSTIC => Some((Kind::WorkspaceDiagnostic, None)),
-            FULL | DELTA => of(Kind::SemanticTokens),
+            DIAGNOSTIC => request.params().map(|it| (Kind::Diagnostic, of(it), identifier(it))),
+            WORKSPACE_DIAGNOSTIC => {
+                Some((Kind::WorkspaceDiagnostic, None, request.params().and_then(identifier)))
+            }
+            FULL | DELTA => request.params().map(|it| (Kind::SemanticTokens, of(it), None)),
             _ => None,
         }
     }
@@ -80,7 +84,7 @@ impl Results {
             // The request still names the documents with diagnostics.
             Kind::WorkspaceDiagnostic => {
                 let list = &params[member(params, "previousResultIds")?];
-                let own = |one: &[u8]| match self.has_given(text(one, &["uri"]).as_deref()) {
+                let own = |one: &[u8]| match self.has_given(text(one, &["uri"]).as_deref(), key.2.as_ref()) {
                     true => one.to_vec(),
                     false => Patch::of(one).set("value", b"\"\"").finish(),
                 };
@@ -123,6 +127,13 @@ mod tests {
         assert!(told.contains(r#"[{"uri":"u","value":""}]"#), "{told}");
         it.0.extend(Results::key(&Frame::request(RawId::from(8), DELTA, Some(delta.as_bytes()))));
         assert_eq!(asked(&it, DELTA, delta), None);
+        let pull = Frame::request(RawId::from(9), DIAGNOSTIC, Some(delta.as_bytes()));
+        it.note(&pull, br#"{"kind":"full","items":[]}"#);
+        assert_eq!(asked(&it, DIAGNOSTIC, delta), None);
+        let identified = delta.replace('{', r#"{"identifier":"other","#);
+        let identified = identified.replacen(r#":{"identifier":"other","#, ":{", 1);
+        assert!(asked(&it, DIAGNOSTIC, &identified).is_some(), "{identified}");
+        it.0.retain(|it| it.0 != Kind::Diagnostic);
         let other = delta.replace("\"u\"", "\"v\"");
         assert!(asked(&it, DELTA, &other).is_some() && asked(&it, DIAGNOSTIC, delta).is_some());
     }

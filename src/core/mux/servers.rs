@@ -31,6 +31,8 @@ pub(crate) struct Server {
     pub(crate) is_gone: bool,
     /// Whether `max_processes` is lower, and too many processes run.
     pub(crate) shrinks: bool,
+    /// What its processes need, as far as a higher owner knows.
+    pub(super) size: ProcessSize,
     /// The backend for everything without another place.
     pub(crate) primary: BackendId,
     /// Its methods beyond the Language Server Protocol.
@@ -46,7 +48,24 @@ pub(crate) struct Server {
     pub(super) session: Session,
 }
 
+/// How much memory the processes of a server use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ProcessSize {
+    #[default]
+    Usual,
+    /// So much that fewer of them may run, unless the user has said how many.
+    Large,
+}
+
 impl Server {
+    /// How many of its processes may run at once.
+    pub(crate) fn max_processes(&self) -> usize {
+        match self.size {
+            ProcessSize::Usual => self.settings.max_processes,
+            ProcessSize::Large => self.settings.max_processes.min(self.settings.max_large_processes),
+        }
+    }
+
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }
@@ -99,6 +118,7 @@ impl Servers {
             missing,
             is_gone: false,
             shrinks: false,
+            size: ProcessSize::default(),
             primary,
             dialect: &LSP,
             usual_hang_timeout: None,

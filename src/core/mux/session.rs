@@ -38,7 +38,8 @@ pub(crate) struct Session {
     folders: Folders,
     /// The first answer to `initialize`, on which the editor relies.
     pub(super) offered: Bytes,
-    latest: BTreeMap<String, KeptMessage>,
+    /// The latest message of each method, in the order of sending.
+    latest: Vec<KeptMessage>,
     /// The latest messages about open documents.
     of_documents: BTreeMap<String, KeptMessage>,
     calls: Calls,
@@ -48,16 +49,21 @@ pub(crate) struct Session {
 struct KeptMessage {
     kind: Kind,
     method: String,
-    params: Bytes,
+    /// `None`: it has none.
+    params: Option<Bytes>,
 }
 
 impl KeptMessage {
     fn frame(&self) -> Frame {
         // The request gets its id when it is sent.
         match self.kind {
-            Kind::Request => Frame::request(RawId::from(0), &self.method, Some(&self.params)),
-            Kind::Notification | Kind::Response => Frame::notification(&self.method, Some(&self.params)),
+            Kind::Request => Frame::request(RawId::from(0), &self.method, self.params.as_deref()),
+            Kind::Notification | Kind::Response => Frame::notification(&self.method, self.params.as_deref()),
         }
+    }
+
+    fn params(&self) -> &[u8] {
+        self.params.as_deref().unwrap_or(b"{}")
     }
 }
 
@@ -102,24 +108,35 @@ impl Session {
             self.pushed = frame.method().map(|method| Frame::notification(method, params));
         }
         // A copy, because a slice would keep the whole read buffer.
-        let Some(params) = frame.params().map(Bytes::copy_from_slice) else { return };
+        let params = frame.params().map(Bytes::copy_from_slice);
+        let kept = || kept(frame, params.clone());
         match keep {
-            Keep::Never | Keep::Elsewhere | Keep::Change => {}
             Keep::Latest => {
-                if let Some(kept) = kept(frame, params) {
-                    self.latest.insert(kept.method.clone(), kept);
+                if let Some(kept) = kept() {
+                    self.latest.retain(|it| it.method != kept.method);
+                    return self.latest.push(kept);
                 }
             }
             Keep::LatestOfDocument => {
-                if let Some(kept) = kept(frame, params) {
+                if let Some(kept) = kept() {
                     self.of_documents.insert(kept.method.clone(), kept);
                 }
             }
             Keep::All => {
-                if let Some(kept) = kept(frame, params) {
+                if let Some(kept) = kept() {
                     self.calls.push(kept, dialect);
                 }
             }
+            _ => {}
+        }
+        let Some(params) = params else { return };
+        match keep {
+            Keep::Never
+            | Keep::Elsewhere
+            | Keep::Change
+            | Keep::Latest
+            | Keep::LatestOfDocument
+            | Keep::All => {}
             Keep::Configuration => self.configure(&params),
             Keep::Folders => self.folders.change(&self.initialize, &params),
             Keep::Open => self.documents.opened(&params),
@@ -167,14 +184,14 @@ impl Session {
     fn close(&mut self, params: &[u8]) {
         self.documents.closed(params);
         let closed = uri(params, "textDocument");
-        self.of_documents.retain(|_, it| uri(&it.params, "textDocument") != closed);
+        self.of_documents.retain(|_, it| uri(it.params(), "textDocument") != closed);
     }
 
     /// Everything after `initialized`, for a process that was asked to initialize with these folders.
     pub(crate) fn replay(&self, folders: &[Bytes]) -> Replay {
         let notify = |method: &str, params: &[u8]| Frame::notification(method, Some(params));
         Replay {
-            latest: self.latest.values().map(KeptMessage::frame).collect(),
+            latest: self.latest.iter().map(KeptMessage::frame).collect(),
             settings: self.pushed.clone(),
             folders: self
                 .folders
@@ -221,7 +238,7 @@ impl Session {
     }
 }
 
-fn kept(frame: &Frame, params: Bytes) -> Option<KeptMessage> {
+fn kept(frame: &Frame, params: Option<Bytes>) -> Option<KeptMessage> {
     Some(KeptMessage { kind: frame.kind(), method: frame.method()?.to_owned(), params })
 }
 
@@ -279,6 +296,19 @@ mod tests {
         assert!(all[0].contains("didOpen") && all[1].contains("didFocus"), "{all:?}");
         keep(&mut it, Keep::Close, "textDocument/didClose", r#"{"textDocument":{"uri":"u"}}"#);
         assert!(restored(&mut it).is_empty());
+    }
+
+    #[test]
+    fn session_repeats_latest_messages_as_written_in_their_order() {
+        let mut it = Session::default();
+        keep(&mut it, Keep::Latest, "b", "1");
+        keep(&mut it, Keep::Latest, "c", "1");
+        keep(&mut it, Keep::Latest, "a", "1");
+        it.keep(Keep::Latest, &Frame::notification("c", None), &LSP);
+        assert_eq!(
+            restored(&mut it),
+            [r#"{"method":"b","params":1}"#, r#"{"method":"a","params":1}"#, r#"{"method":"c"}"#]
+        );
     }
 
     #[test]

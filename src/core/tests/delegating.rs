@@ -488,11 +488,12 @@ fn failed_sub_agents_do_not_stop_the_lead() {
         refused.process,
         json!({"id": refused.asked, "error": {"code": -1, "message": "not signed in"}}),
     );
-    it.run_ends(silent, "");
+    // White space says nothing either.
+    it.run_ends(silent, " \n");
     let summary = it.it.take(Peer::Backend(silent.process)).pop().unwrap();
     assert_eq!(summary["method"], "conversation/turn", "it is asked for a summary");
     let again = Run { asked: summary["id"].clone(), ..silent.clone() };
-    it.run_ends(&again, "");
+    it.run_ends(&again, "\t");
     it.heard();
     let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
     for text in [

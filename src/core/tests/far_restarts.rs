@@ -129,3 +129,24 @@ fn initialize_asked_again_while_server_starts_is_answered_with_it() {
     it.editor(json!({"id": 2, "method": "textDocument/hover"}));
     assert_eq!(it.told(next), ["textDocument/hover"]);
 }
+
+#[test]
+fn requests_with_a_meaning_for_lspool_are_refused_too() {
+    let tools = json!({"tools": [{"name": "a"}]});
+    let sign_in = "signInWithDeviceFlow";
+    let mut it = crashed(ServerKind::Copilot, |it| {
+        it.editor(json!({"id": 5, "method": "conversation/registerTools", "params": tools}));
+        it.take(EDITOR);
+    });
+    it.take(EDITOR);
+    it.editor(json!({"id": 6, "method": "conversation/registerTools", "params": tools}));
+    it.editor(json!({"id": 7, "method": sign_in, "params": {}}));
+    it.editor(json!({"id": 8, "method": "workspace/executeCommand", "params": {"command": "x"}}));
+    it.editor(json!({"id": 9, "method": "conversation/destroy", "params": {"conversationId": "x"}}));
+    expect_refused(&it.take(EDITOR), &[6, 7, 8, 9]);
+    it.pass(Duration::from_secs(4));
+    let told = it.start(process(0, 5), &[]);
+    assert!(told.iter().all(|it| name(it) != sign_in), "{told:?}");
+    it.editor(json!({"id": 10, "method": "conversation/registerTools", "params": tools}));
+    assert_eq!(it.told(process(0, 5)), ["conversation/registerTools"]);
+}

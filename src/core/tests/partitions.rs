@@ -530,6 +530,63 @@ fn requests_about_conversation_wait_for_create_that_waits_for_sign_in() {
 }
 
 #[test]
+fn fewer_processes_of_versions_with_large_ones_run_at_once() {
+    for (version, written, most) in [("1.472.0", false, 4), ("1.520.0", false, 8), ("1.472.0", true, 6)] {
+        let mut it = Stage::new(ServerKind::Copilot);
+        if written {
+            (it.server.max_processes, it.server.max_large_processes) = (6, 6);
+        }
+        it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+        let asked = it.take(Peer::Backend(process(0, 1)));
+        let info = json!({"capabilities": {}, "serverInfo": {"name": "GitHub Copilot Language Server", "version": version}});
+        it.server(process(0, 1), json!({"id": asked[0]["id"], "result": info}));
+        it.editor(json!({"method": "initialized", "params": {}}));
+        it.take(EDITOR);
+        let mut refused: Vec<Value> = Vec::new();
+        for n in 1..10 {
+            refused.extend(
+                it.create(n, &json!({"conversationId": n, "lspool": {"tools": [format!("tool-{n}")]}})),
+            );
+        }
+        assert_eq!(it.spawned.len(), most, "{version}");
+        refused.retain(|it| it.get("error").is_some());
+        assert_eq!(refused.len(), 10 - most);
+        let message = refused[0]["error"]["message"].as_str().unwrap();
+        assert!(message.contains(&format!("all {most} processes")), "{message}");
+    }
+}
+
+#[test]
+fn turn_starts_no_stopped_process_while_nobody_is_signed_in() {
+    let mut it = Stage::copilot();
+    let (primary, one) = (process(0, 1), process(1, 1));
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let asked = it.start(one, &[]).pop().unwrap();
+    for kind in ["begin", "end"] {
+        let value = json!({"kind": kind, "conversationId": "c", "turnId": "t"});
+        let token = &asked["params"]["workDoneToken"];
+        it.server(one, json!({"method": "$/progress", "params": {"token": token, "value": value}}));
+    }
+    it.server(one, json!({"id": asked["id"], "result": {"conversationId": "c", "turnId": "t"}}));
+    it.pass(it.server.idle_timeout);
+    assert_eq!(it.terminated, [one]);
+    it.exited(one, Exit::Code(0));
+    says_sign_in(&mut it, "Error");
+    it.take(Peer::Backend(primary));
+    let turn = |id: u32| json!({"id": id, "method": "conversation/turn", "params": {"conversationId": "c", "message": "?", "workDoneToken": id}});
+    it.editor(turn(2));
+    let asked = it.take(Peer::Backend(primary));
+    assert_eq!(asked.iter().map(name).collect::<Vec<_>>(), ["copilot/models"]);
+    it.server(primary, json!({"id": asked[0]["id"], "error": {"code": 1000, "message": "who are you"}}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], 1000);
+    assert_eq!(it.spawned, [primary, one]);
+    it.editor(turn(3));
+    let asked = it.take(Peer::Backend(primary));
+    it.server(primary, json!({"id": asked[0]["id"], "result": []}));
+    assert_eq!(it.spawned, [primary, one, process(1, 2)]);
+}
+
+#[test]
 fn create_starts_no_process_while_nobody_is_signed_in() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);

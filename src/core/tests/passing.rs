@@ -46,8 +46,11 @@ fn peers_may_write_numbers_of_requests_in_another_way() {
     for method in ["a", "b"] {
         it.editor(json!({"id": method, "method": method}));
     }
+    it.editor(json!({"id": "c", "method": "c"}));
     let asked = it.take(SERVER);
-    for (request, result) in asked.iter().zip(1..) {
+    it.server(process(0, 1), json!({"id": asked[2]["id"].to_string(), "result": "as a text"}));
+    assert_eq!(it.take(EDITOR)[0]["result"], "as a text");
+    for (request, result) in asked[..2].iter().zip(1..) {
         let float = request["id"].as_f64().unwrap();
         it.server(process(0, 1), json!({"id": float, "result": result}));
     }
@@ -344,4 +347,23 @@ fn refused_duplicate_id_keeps_answer_of_first_request() {
         json!({"id": asked["id"], "error": {"code": -32001, "message": "no such word"}}),
     );
     assert_eq!(it.take(EDITOR)[0]["error"]["message"], "no such word");
+}
+
+#[test]
+fn user_is_told_of_a_document_whose_text_is_unknown() {
+    let mut it = generic();
+    let item = json!({"uri": "a", "languageId": "x", "version": 1, "text": "x"});
+    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": item}}));
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}});
+    let mut told = |change: serde_json::Value| {
+        let params = json!({"textDocument": {"uri": "a", "version": 2}, "contentChanges": [change]});
+        it.editor(json!({"method": "textDocument/didChange", "params": params}));
+        let told = it.take(EDITOR);
+        assert!(told.iter().all(|it| it["params"]["message"].as_str().unwrap().contains("open it again")));
+        told.len()
+    };
+    let broken = || json!({"range": {"start": 1}, "text": "y"});
+    assert_eq!(told(json!({"range": range, "text": "y"})), 0);
+    assert_eq!([told(broken()), told(broken()), told(json!({"range": range, "text": "z"}))], [1, 0, 0]);
+    assert_eq!([told(json!({"text": "whole"})), told(broken())], [0, 1]);
 }

@@ -189,3 +189,22 @@ fn diagnostics_of_adopted_spare_are_cleared_on_stop() {
     let cleared = |it: &Value| it["params"] == json!({"uri": "u", "diagnostics": []});
     assert!(it.take(EDITOR).iter().any(cleared));
 }
+
+#[test]
+fn spares_start_only_when_somebody_is_signed_in() {
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.server.warm_spares = 1;
+    it.initialize();
+    let status = |kind: &str| json!({"method": "didChangeStatus", "params": {"kind": kind, "message": ""}});
+    it.server(process(0, 1), status("Error"));
+    it.pass(CALM);
+    it.pass(CALM);
+    assert_eq!(it.spawned, [process(0, 1)]);
+    it.server(process(0, 1), status("Normal"));
+    assert_eq!(it.spawned, [process(0, 1), process(1, 1)]);
+    // One that is ready stays.
+    it.open(process(1, 1));
+    it.server(process(0, 1), status("Error"));
+    it.pass(CALM);
+    assert!(it.terminated.is_empty());
+}

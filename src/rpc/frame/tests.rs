@@ -296,3 +296,10 @@ fn numeric_ids_compare_by_value() {
         assert_ne!(id(one), id(other), "{one} {other}");
     }
 }
+
+#[test]
+fn byte_order_mark_is_skipped() {
+    let frame = Frame::parse(Bytes::from_static(b"\xEF\xBB\xBF{\"id\":1,\"result\":2}")).unwrap();
+    assert_eq!((frame.result(), &*frame.to_bytes()), (Some(&b"2"[..]), &b"{\"id\":1,\"result\":2}"[..]));
+    assert!(Frame::parse(Bytes::from_static(b"\xEF\xBB{}")).is_err());
+}

@@ -89,3 +89,30 @@ fn items_that_were_streamed_are_known_too() {
     }
     pair.end(&next);
 }
+
+#[test]
+fn data_of_old_diagnostics_is_not_given_to_successor() {
+    let offered = json!({"capabilities": {"codeActionProvider": true}});
+    let (pair, server) = Pair::started_as("", &json!({}), &offered);
+    let one = |of: u32| json!({"range": {}, "message": "m", "data": {"of": of}});
+    let publish = |server: &Puppet, of: u32| {
+        server.notify("textDocument/publishDiagnostics", json!({"uri": "a", "diagnostics": [one(of)]}));
+        pair.editor
+            .wait_notification("textDocument/publishDiagnostics", |it| it["diagnostics"][0] == one(of));
+    };
+    let shown = |server: &Puppet, of: u32| {
+        let params = json!({"textDocument": {"uri": "a"}, "context": {"diagnostics": [one(of)]}});
+        let pending = pair.editor.request("textDocument/codeAction", params);
+        let asked = server.expect("textDocument/codeAction");
+        server.answer(&asked, json!([]));
+        pair.editor.wait(&pending).unwrap();
+        asked["params"]["context"]["diagnostics"][0].clone()
+    };
+    publish(&server, 1);
+    assert_eq!(shown(&server, 1), one(1));
+    let (next, _) = pair.followed_as(&server, &offered);
+    assert_eq!(shown(&next, 1), json!({"range": {}, "message": "m"}));
+    publish(&next, 2);
+    assert_eq!(shown(&next, 2), one(2));
+    pair.end(&next);
+}

@@ -124,10 +124,7 @@ fn text_is_mirrored_in_offset_encoding() {
 #[test]
 fn restart_repeats_messages_of_other_protocols_and_notifies_editor() {
     let wish = json!({"capabilities": {"experimental": {"lspool": {"didRestart": true}}}});
-    let config = "[server.lspool-puppet]\nrepeat = [\"my/setUp\"]\n";
-    let (pair, server) = Pair::started_as(config, &wish, &plain());
-    pair.editor.notify("my/setUp", json!({"n": 1}));
-    pair.editor.notify("my/setUp", json!({"n": 2}));
+    let (pair, server) = Pair::started_as("", &wish, &plain());
     pair.editor.notify("my/other", json!({}));
     pair.editor.notify("json/schemaAssociations", json!({"a": ["b"]}));
     pair.editor.notify("solution/open", json!({"solution": "s"}));
@@ -137,10 +134,27 @@ fn restart_repeats_messages_of_other_protocols_and_notifies_editor() {
     let restart = pair.editor.wait_notification("lspool/didRestart", |_| true);
     assert_eq!(restart["generation"], 2);
     pair.check_alive(&next);
-    assert_eq!(told(&next, "my/setUp"), [json!({"n": 2})]);
     assert_eq!(told(&next, "my/other"), [] as [Value; 0]);
     assert_eq!(told(&next, "json/schemaAssociations"), [json!({"a": ["b"]})]);
     assert_eq!(told(&next, "solution/open"), [json!({"solution": "s"})]);
+    pair.end(&next);
+}
+
+#[test]
+fn configured_methods_are_repeated_as_written_in_their_order() {
+    let config = "[server.lspool-puppet]\nrepeat = [\"my/logIn\", \"my/enter\"]\n";
+    let (pair, server) = Pair::started_as(config, &json!({}), &plain());
+    pair.editor.notify("my/enter", json!({"n": 1}));
+    pair.editor.notify("my/logIn", json!({"n": 2}));
+    pair.editor.notify_bare("my/enter");
+    pair.check_alive(&server);
+    let (next, _) = pair.followed_as(&server, &plain());
+    pair.check_alive(&next);
+    assert_eq!(told(&next, "my/logIn"), [json!({"n": 2})]);
+    assert_eq!(told(&next, "my/enter"), [Value::Null]);
+    let order: Vec<Value> = next.received().iter().map(|it| it["method"].clone()).collect();
+    let place = |method: &str| order.iter().position(|it| it == method);
+    assert!(place("my/logIn") < place("my/enter"), "{order:?}");
     pair.end(&next);
 }
 

@@ -79,7 +79,7 @@ impl Mux {
     pub(crate) fn startable(&self, server: ServerId) -> Startable {
         let now = self.now();
         let of_server = || self.backends.iter().filter(|it| it.server == server);
-        let most = self.servers.get(server).settings.max_processes;
+        let most = self.servers.get(server).max_processes();
         let held = of_server().filter(|it| it.holds_a_place()).count();
         let due = of_server().filter(|it| it.life.is_due(now));
         let (kept, needed): (Vec<&Backend>, Vec<&Backend>) =
@@ -91,7 +91,7 @@ impl Mux {
 
     /// Whether one more backend of a server may have a process.
     pub(crate) fn has_room(&self, server: ServerId) -> bool {
-        self.n_accepting(server) < self.servers.get(server).settings.max_processes
+        self.n_accepting(server) < self.servers.get(server).max_processes()
     }
 
     /// How many backends of a server have, or will have, a process.
@@ -108,7 +108,7 @@ impl Mux {
     pub(crate) fn note_shrunk(&mut self, server: ServerId) {
         let held = self.n_held(server);
         let server = self.servers.get_mut(server);
-        server.shrinks &= held > server.settings.max_processes;
+        server.shrinks &= held > server.max_processes();
     }
 
     /// Whether a backend is needed, because it owes answers such as that of a turn.
@@ -140,7 +140,7 @@ impl Mux {
 
 /// Why one more process cannot start.
 pub(crate) fn no_room(server: &Server) -> Failure {
-    let (most, name) = (server.settings.max_processes, &server.name);
+    let (most, name) = (server.max_processes(), &server.name);
     if most == 1 {
         let message = format!(
             "no room for another process: the only one serves the editor; raise max_processes in \

@@ -82,7 +82,7 @@ pub(crate) fn is_refusable(owner: &Owner, purpose: &Purpose) -> bool {
     match (owner, purpose) {
         (Owner::Client(..), Purpose::Plain | Purpose::Initialize) | (Owner::Part(_), Purpose::Plain) => true,
         // Internal conversations have nobody who would ask again.
-        (Owner::Client(client, _), asked) if asked.is_of_conversation() => !client.is_internal(),
+        (Owner::Client(client, _), asked) if asked.is_asked_by_client() => !client.is_internal(),
         _ => false,
     }
 }

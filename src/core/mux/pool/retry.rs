@@ -101,6 +101,15 @@ impl Mux {
         }
     }
 
+    /// The same for diagnostics that it has published.
+    pub(in crate::core::mux) fn note_published_by_successor(&mut self, process: ProcessId, params: &[u8]) {
+        if process.generation.0 > 1
+            && let Some(backend) = self.backends.get_mut(process.backend)
+        {
+            backend.items.note_diagnostics(params, "diagnostics");
+        }
+    }
+
     /// Adapts a message for a successor. `None`: lspool answers it.
     pub(crate) fn for_successor(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
         if process.generation.0 == 1 {
@@ -121,6 +130,7 @@ impl Mux {
             }
             None => {
                 let frame = backend.results.without_foreign_ids(&frame).unwrap_or(frame);
+                let frame = backend.items.without_foreign_data(&frame).unwrap_or(frame);
                 Some(backend.differences.asked(&frame).unwrap_or(frame))
             }
         }

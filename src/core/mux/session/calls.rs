@@ -73,7 +73,7 @@ fn is_within(one: Option<BTreeSet<String>>, other: Option<&BTreeSet<String>>) ->
 
 /// The things that a call names. `None`: it is unreadable.
 fn named(call: &KeptMessage, names: &Names) -> Option<BTreeSet<String>> {
-    let params = &call.params;
+    let params = call.params();
     match names {
         Names::Each { list, key } => {
             let list = &params[member(params, list)?];
@@ -90,8 +90,8 @@ fn rest<'a>(call: &'a KeptMessage, dialect: &Dialect) -> Vec<(String, &'a [u8])>
         Some(Names::Each { list, .. }) => *list,
         Some(Names::One(_)) | None => "",
     };
-    let others = members(&call.params).filter(|(key, _)| key != list);
-    others.map(|(key, range)| (key.into_owned(), &call.params[range])).collect()
+    let others = members(call.params()).filter(|(key, _)| key != list);
+    others.map(|(key, range)| (key.into_owned(), &call.params()[range])).collect()
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
         let kept = |(method, params): &(&str, Value)| KeptMessage {
             kind: Kind::Request,
             method: (*method).to_owned(),
-            params: Bytes::from(params.to_string()),
+            params: Some(Bytes::from(params.to_string())),
         };
         for call in calls {
             all.push(kept(call), &DIALECT);

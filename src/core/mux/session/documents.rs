@@ -58,6 +58,8 @@ struct Document {
     changes: Changes,
     /// The version after them.
     version: Vec<u8>,
+    /// A change was unreadable, and the whole text has not come since.
+    is_torn: bool,
 }
 
 /// What names an open document: its URI.
@@ -75,6 +77,8 @@ pub(crate) struct Documents {
     notebooks: BTreeMap<String, Notebook>,
     /// The changes in one message, while it is read.
     said: Changes,
+    /// A document whose text has just become unknown.
+    torn: Option<String>,
 }
 
 impl Documents {
@@ -85,19 +89,23 @@ impl Documents {
     pub(crate) fn opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "textDocument") {
             let (changes, version) = (Changes::default(), Vec::new());
-            let document = Document { open: params.clone(), text: None, changes, version };
+            let document = Document { open: params.clone(), text: None, changes, version, is_torn: false };
             self.texts.insert(uri, document);
         }
     }
 
     pub(crate) fn changed(&mut self, params: &[u8]) {
         let Some(change) = DidChange::read(params, &mut self.said) else {
-            return warn!("skipped an unreadable didChange in the tracked text");
+            warn!("skipped an unreadable didChange in the tracked text");
+            return self.tear(uri(params, "textDocument"));
         };
         if change.is_torn {
             warn!("skipped an unreadable change in the tracked text");
+            let uri = change.uri.clone().into_owned();
+            self.tear(Some(uri));
         }
         let Some(document) = self.texts.get_mut(&*change.uri) else { return };
+        document.is_torn &= change.is_torn || self.said.iter().all(|(place, _)| place.is_some());
         document.version.clear();
         document.version.extend_from_slice(change.version);
         document.changes.extend(&self.said);
@@ -107,6 +115,18 @@ impl Documents {
             document.fold(self.encoding);
         }
         self.said.shrink_to(UNFOLDED_BYTES);
+    }
+
+    fn tear(&mut self, uri: Option<String>) {
+        let document = uri.as_ref().and_then(|it| self.texts.get_mut(it));
+        if document.is_some_and(|it| !std::mem::replace(&mut it.is_torn, true)) {
+            self.torn = uri;
+        }
+    }
+
+    /// The document whose text has become unknown since the last call.
+    pub(crate) fn take_torn(&mut self) -> Option<String> {
+        self.torn.take()
     }
 
     /// Whether this document is open.

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     config::{AgentConfig, AgentSource, Config, ServerConfig, ServerKind},
     core::{
+        copilot::Copilot,
         event::{ClientId, Event, Launch, Peer, Prepared, ProcessId},
         mux::pool::backend::Backend,
         mux::pool::lifecycle::LifecycleState,
@@ -287,6 +288,7 @@ impl World {
         let room = settings.max_processes.saturating_sub(others.len());
         let ready = core.mux.backends()[PRIMARY].is_ready()
             && core.mux.servers().first().is_some_and(|it| it.session().is_initialized())
+            && core.copilot.as_ref().is_some_and(Copilot::may_start_spares)
             && self.script.copilot;
         let wanted = settings.warm_spares > 0 && settings.policy.max_restarts > 0;
         if ready && goes_on && room > 0 && !self.has_lost_spares && wanted {

@@ -208,8 +208,21 @@ impl<'a> Reader<'a> {
         self.0.value().ok().map(|span| &self.0.text()[span])
     }
 
+    /// A number in any form. Some editors write `1.0`, and some a huge number for the end.
     fn number(&mut self) -> Option<u32> {
-        u32::try_from(decimal(self.raw()?)?).ok()
+        let raw = self.raw()?;
+        if let Some(number) = decimal(raw) {
+            return Some(u32::try_from(number).unwrap_or(u32::MAX));
+        }
+        let is_number = raw.first().is_some_and(u8::is_ascii_digit);
+        let number = is_number.then(|| std::str::from_utf8(raw).ok()?.parse::<f64>().ok())??;
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it takes the nearest number that there is"
+        )]
+        let number = number as u32;
+        Some(number)
     }
 
     fn string(&mut self) -> Option<Cow<'a, str>> {
@@ -271,6 +284,10 @@ mod tests {
         let (start, end) = (Position { line: 1, character: 2 }, Position { line: 3, character: 4 });
         assert_eq!(read(odd), (vec![(Some((start, end)), "a\n".to_owned())], true));
         assert_eq!(read(br#"[{"text":"","range":null}]"#), (vec![(None, String::new())], true));
+        let floats = br#"[{"text":"","range":{"start":{"line":1.0,"character":2e0},"end":{"line":99999999999,"character":1.8e308}}}]"#;
+        let end = Position { line: u32::MAX, character: u32::MAX };
+        let start = Position { line: 1, character: 2 };
+        assert_eq!(read(floats), (vec![(Some((start, end)), String::new())], true));
         let bad: [&[u8]; 7] = [
             br#"[{}]"#,
             br#"[{"text":1}]"#,

@@ -16,11 +16,18 @@ pub struct GroupConfig {
     pub order: BTreeMap<String, Vec<String>>,
     /// How long `initialize` is held for members that have not answered, once one has.
     pub start_wait: Duration,
+    /// How long the first publication of diagnostics for a version waits for the other members.
+    pub diagnostics_wait: Duration,
 }
 
 impl Default for GroupConfig {
     fn default() -> GroupConfig {
-        GroupConfig { servers: Vec::new(), order: BTreeMap::new(), start_wait: Duration::from_secs(3) }
+        GroupConfig {
+            servers: Vec::new(),
+            order: BTreeMap::new(),
+            start_wait: Duration::from_secs(3),
+            diagnostics_wait: Duration::ZERO,
+        }
     }
 }
 

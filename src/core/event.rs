@@ -197,6 +197,9 @@ pub struct Group {
     pub name: String,
     /// How long lspool holds `initialize` for members that have not answered, once one has.
     pub start_wait: Duration,
+    /// How long the first publication of diagnostics for a version waits for the other members.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub diagnostics_wait: Duration,
     /// Who goes first for a feature, by the feature's name; the other members follow by rank.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub order: BTreeMap<String, Vec<String>>,

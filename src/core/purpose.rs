@@ -71,6 +71,8 @@ pub(crate) enum Purpose {
     Allow(SentId),
     /// `workspace/configuration`: one answer per section.
     Configuration { sections: Vec<Option<String>> },
+    /// lspool pulls the diagnostics of this document.
+    Pull { uri: String },
     /// A purpose of the Copilot half.
     Copilot(CopilotPurpose),
 }

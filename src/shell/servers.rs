@@ -72,6 +72,7 @@ mod tests {
         let group = Group {
             name: "g".to_owned(),
             start_wait: Duration::ZERO,
+            diagnostics_wait: Duration::ZERO,
             order: [].into(),
             others: vec![other("b"), other("c")],
         };

@@ -34,6 +34,14 @@ pub(in crate::config) static GROUP: Section<GroupConfig> = Section {
             doc: "How long lspool waits with the answer to `initialize` for other members once one has \
                   answered.",
         },
+        Key {
+            name: "diagnostics_wait",
+            ty: Type::Duration(|it| &mut it.diagnostics_wait),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How long the first diagnostics for a version of a document wait for those of the other members \
+                  that have published some for it before.",
+        },
     ],
 };
 

@@ -48,6 +48,7 @@ impl Mux {
     /// Forwards a server's answer to the client.
     pub(crate) fn pass_answer(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
         self.close_token(process, pending, answer);
+        self.on_pulled(process, pending, answer);
         self.answer_client(pending, answer);
         self.note_answered(process, pending, answer);
     }

@@ -69,6 +69,7 @@ impl Mux {
                 let sections = sections(params);
                 self.ask_editor_for(process, frame, Purpose::Configuration { sections });
             }
+            _ if self.on_refresh(process, frame) => {}
             method => {
                 let key = self.token_key(process, method);
                 let lifetime = match method {

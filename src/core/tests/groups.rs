@@ -1,5 +1,7 @@
 //! Several servers behind one editor.
 
+mod diagnostics;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
@@ -41,8 +43,13 @@ fn group(names: &[&str]) -> Stage {
     it.name = names[0].to_owned();
     it.server.policy.required = false;
     let others = names[1..].iter().map(|it| member(it)).collect();
-    it.group =
-        Some(Group { name: "python".to_owned(), start_wait: START_WAIT, order: BTreeMap::new(), others });
+    it.group = Some(Group {
+        name: "python".to_owned(),
+        start_wait: START_WAIT,
+        diagnostics_wait: Duration::ZERO,
+        order: BTreeMap::new(),
+        others,
+    });
     it
 }
 
@@ -365,6 +372,7 @@ fn diagnostics_of_members_are_shown_together() {
     let mut it = pair(&documents());
     let publish = |it: &mut Stage, by: ProcessId, list: Value| {
         let params = json!({"uri": "file:///u", "version": 1, "diagnostics": list});
+        it.pass(Duration::from_millis(10));
         it.server(by, json!({"method": "textDocument/publishDiagnostics", "params": params}));
         it.take(EDITOR).pop().map_or(Value::Null, |it| it["params"]["diagnostics"].clone())
     };

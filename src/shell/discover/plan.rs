@@ -31,6 +31,8 @@ pub struct GroupPlan {
     pub name: String,
     /// How long `initialize` is held.
     pub start_wait: Duration,
+    /// How long the first diagnostics wait for others.
+    pub diagnostics_wait: Duration,
     /// Who goes first for a feature.
     pub order: BTreeMap<String, Vec<String>>,
 }
@@ -66,8 +68,8 @@ pub(super) fn plan(
     let names: Vec<&str> = group.servers.iter().map(|it| it.server.as_str()).collect();
     let name = named.unwrap_or_else(|| names.join("+"));
     let is_group = names.len() > 1;
-    let GroupConfig { servers, order, start_wait } = group;
-    let group = is_group.then_some(GroupPlan { name, start_wait, order });
+    let GroupConfig { servers, order, start_wait, diagnostics_wait } = group;
+    let group = is_group.then_some(GroupPlan { name, start_wait, diagnostics_wait, order });
     Ok(Plan { members: servers, group, alternatives })
 }
 

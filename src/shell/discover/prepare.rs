@@ -101,8 +101,10 @@ pub fn prepare(
         Some(_) => [&first].into_iter().chain(&others).filter_map(missing_member).collect(),
         None => Vec::new(),
     };
-    let group =
-        plan.group.map(|GroupPlan { name, start_wait, order }| Group { name, start_wait, order, others });
+    let group = plan.group.map(|it| {
+        let GroupPlan { name, start_wait, diagnostics_wait, order } = it;
+        Group { name, start_wait, diagnostics_wait, order, others }
+    });
     Ok(Prepared {
         config: Arc::new(config),
         name: first.name,

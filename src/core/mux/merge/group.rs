@@ -25,9 +25,12 @@ use crate::{
             merge::{
                 abilities::{Abilities, Limit},
                 answers::{ClientShape, Legends},
+                pulls::Pulls,
                 questions::Questions,
+                refreshing::{DIAGNOSTIC_REFRESH, Refreshes},
                 registering::Untold,
-                shown::{Outdated, Shown},
+                reports::Reports,
+                shown::{Publication, Shown},
                 union::{self, MemberLegends},
             },
             pool::{
@@ -54,6 +57,9 @@ pub(crate) struct Group {
     pub(super) members: Vec<Member>,
     pub(super) questions: Questions,
     pub(super) shown: Shown,
+    pub(super) reports: Reports,
+    pub(super) pulls: Pulls,
+    pub(super) refreshes: Refreshes,
     /// Parameters of the editor's `initialize`.
     editor: Bytes,
     pub(super) client: ClientShape,
@@ -102,15 +108,18 @@ enum Start {
 const NOTHING: &[u8] = br#"{"capabilities":{}}"#;
 
 impl Group {
-    fn new(name: String, start_wait: Duration, order: BTreeMap<String, Vec<String>>) -> Group {
+    fn new(it: event::Group) -> Group {
         Group {
-            name,
-            start_wait,
-            order,
+            name: it.name,
+            start_wait: it.start_wait,
+            order: it.order,
             opening: Opening::Waiting,
             members: Vec::new(),
             questions: Questions::default(),
-            shown: Shown::default(),
+            shown: Shown::waiting(it.diagnostics_wait),
+            reports: Reports::default(),
+            pulls: Pulls::default(),
+            refreshes: Refreshes::default(),
             editor: Bytes::new(),
             client: ClientShape::default(),
             offered: Bytes::new(),
@@ -201,12 +210,13 @@ impl Group {
 
     /// What older processes of a member have published and this one has not: publications without it.
     pub(in crate::core::mux) fn stale_diagnostics(&mut self, process: ProcessId) -> Vec<Vec<u8>> {
+        self.reports.stale(process);
         self.shown.stale(process)
     }
 
-    /// A member has no process any more: publications without what it said.
-    pub(in crate::core::mux) fn lost_diagnostics(&mut self, backend: BackendId) -> Vec<Vec<u8>> {
-        self.shown.abandoned(backend)
+    /// Whether older processes of a member have said something about documents that counts.
+    pub(in crate::core::mux) fn has_stale_diagnostics(&self, process: ProcessId) -> bool {
+        self.shown.has_stale(process) || self.reports.has_stale(process)
     }
 
     fn deadline(&self) -> Option<Deadline> {
@@ -215,7 +225,10 @@ impl Group {
             Opening::Waiting | Opening::Done => None,
         };
         let question = self.questions.deadline().map(|at| (at, "a part of an answer is missing"));
-        opening.into_iter().chain(question).min_by_key(|(at, _)| *at)
+        let shown = self.shown.deadline().map(|at| (at, "diagnostics have waited for others"));
+        let pull = self.pulls.deadline().map(|at| (at, "diagnostics are to be pulled"));
+        let refresh = self.refreshes.deadline().map(|at| (at, "the editor is to ask again"));
+        [opening, question, shown, pull, refresh].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 }
 
@@ -237,9 +250,9 @@ impl Mux {
     }
 
     /// Several servers share the editor. Gives those after the first.
-    pub(in crate::core::mux) fn begin_group(&mut self, group: event::Group) -> Vec<event::Member> {
-        let event::Group { name, start_wait, order, others } = group;
-        self.group = Some(Box::new(Group::new(name, start_wait, order)));
+    pub(in crate::core::mux) fn begin_group(&mut self, mut group: event::Group) -> Vec<event::Member> {
+        let others = std::mem::take(&mut group.others);
+        self.group = Some(Box::new(Group::new(group)));
         others
     }
 
@@ -349,6 +362,9 @@ impl Mux {
             );
             self.show(Severity::Warning, &message);
         }
+        if is_late {
+            self.pull_from_new_process(server);
+        }
         if is_late && is_new {
             self.admit(&name, &union::late(&offered, &editor, &name, result));
         }
@@ -429,17 +445,48 @@ impl Mux {
 
     /// A member publishes diagnostics: the editor gets them with those of the others.
     pub(in crate::core::mux) fn on_member_published(&mut self, process: ProcessId, frame: Frame) {
+        let now = self.now();
         let Some(server) = self.backend(process.backend).map(|it| it.server) else { return };
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some(rank) = group.rank(server) else { return };
         if group.members[rank].abilities.as_ref().is_some_and(|it| !it.publishes()) {
             return;
         }
-        match group.shown.published(process, rank, frame.params().unwrap_or(b"{}")) {
-            Ok(None) => self.tell_editor(frame),
-            Ok(Some(params)) => self.tell_editor(frame.with_params(&params)),
-            Err(Outdated) => debug!(?process, "diagnostics of an older version are dropped"),
+        if let Some(uri) = text(frame.params().unwrap_or(b"{}"), &["uri"]) {
+            group.pulls.published(server, &uri);
         }
+        let documents = &self.servers.get(server).session.documents;
+        match group.shown.published(now, (process, rank), &frame, |it| documents.version(it)) {
+            Publication::AsItIs => self.tell_editor(frame),
+            Publication::With(params) => self.tell_editor(frame.with_params(&params)),
+            Publication::Held => {}
+            Publication::Outdated => debug!(?process, "diagnostics of an older version are dropped"),
+        }
+    }
+
+    /// What members have said together is told.
+    fn on_shown_deadlines(&mut self) {
+        let now = self.now();
+        let due = self.group.as_deref_mut().map(|it| it.shown.take_due(now));
+        due.into_iter().flatten().for_each(|it| self.tell_editor(it));
+    }
+
+    /// Those that have not answered in time are not waited for; what is due is done.
+    pub(crate) fn on_group_deadlines(&mut self) {
+        self.on_question_deadlines();
+        self.on_shown_deadlines();
+        self.on_pull_deadlines();
+        self.on_refresh_deadlines();
+    }
+
+    /// A member has no process any more: publications without what it said. `None`: there is no group.
+    pub(in crate::core::mux) fn lost_diagnostics(&mut self, backend: BackendId) -> Option<Vec<Vec<u8>>> {
+        let group = self.group.as_deref_mut()?;
+        let lost = group.shown.abandoned(backend);
+        if group.reports.abandoned(backend) {
+            self.ask_for_refresh(DIAGNOSTIC_REFRESH);
+        }
+        Some(lost)
     }
 
     /// When something is to be done about the group.

@@ -57,11 +57,7 @@ impl Mux {
     /// that a higher owner tells.
     pub(crate) fn notify_group(&mut self, frame: &Frame, except: Option<ServerId>) {
         let (method, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
-        if method == "textDocument/didClose"
-            && let (Some(group), Some(uri)) = (self.group.as_deref_mut(), uri(params, "textDocument"))
-        {
-            group.shown.closed(&uri);
-        }
+        self.note_document(method, params);
         let is_meant = |it: &ServerId| Some(*it) != except && self.is_for(*it, params);
         let concerned: Vec<ServerId> = self.servers.ids().filter(is_meant).collect();
         for id in concerned {

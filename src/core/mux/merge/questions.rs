@@ -20,12 +20,15 @@ use crate::{
             failure::{Cause, Failure, reason},
             merge::{
                 answers::{self, Part},
+                capabilities::Options,
                 group::{Group, Member},
                 methods::{Late, Method, Plan, method},
                 owners::{Maker, makes_items, tag_answer, untagged},
+                reports::Noted,
             },
             pool::backend::Backend,
             requests::{Owner, Pending},
+            session::documents::uri,
         },
         purpose::Purpose,
     },
@@ -72,6 +75,15 @@ enum Slot {
         is_empty: bool,
     },
     Failed(Frame),
+}
+
+fn unavailable() -> Frame {
+    Failure::new(Cause::Unavailable, "the server cannot be asked at the moment").answer(RawId::from(0).into())
+}
+
+fn malformed() -> Frame {
+    Failure::new(Cause::BadAnswer, "the server has answered with something else than a report")
+        .answer(RawId::from(0).into())
 }
 
 #[derive(Debug)]
@@ -188,6 +200,7 @@ impl Question {
     fn outcome(&self, is_over: bool, group: &Group) -> Outcome {
         match self.asking {
             Asking::First => self.first(is_over),
+            Asking::All(answers::Shape::Diagnostics) => self.report(is_over, group),
             Asking::All(shape) => self.all(is_over, shape, group),
             Asking::InTurn => self.in_turn(),
         }
@@ -247,6 +260,25 @@ impl Question {
             warn!(method = self.method(), at, "an answer has another shape than it should; it is left out");
         }
         Outcome::Answer(Frame::response(self.id.clone().into(), &merged.result))
+    }
+
+    /// What members do not say now, they have said before.
+    fn report(&self, is_over: bool, group: &Group) -> Outcome {
+        if !is_over && self.parts.iter().any(|(_, slot)| Self::is_open(slot)) {
+            return Outcome::Open;
+        }
+        let members = self.parts.iter().filter_map(|(server, _)| group.rank(*server)).collect();
+        let said = |(server, slot): &'_ (ServerId, Slot)| match slot {
+            Slot::Answered { answer, .. } => Some((group.rank(*server)?, answer.result()?.to_vec())),
+            Slot::Waiting | Slot::Open | Slot::Failed(_) => None,
+        };
+        let said: Vec<(usize, Vec<u8>)> = self.parts.iter().filter_map(said).collect();
+        let said: Vec<(usize, &[u8])> = said.iter().map(|(rank, it)| (*rank, &it[..])).collect();
+        let params = self.frame.params().unwrap_or(b"{}");
+        match group.reports.answer(params, &members, &said, &group.client) {
+            Some(report) => Outcome::Answer(Frame::response(self.id.clone().into(), &report)),
+            None => Outcome::Answer(self.nothing()),
+        }
     }
 
     /// A member that does not know what is asked passes it on, and so does one that has nothing to say where that cannot
@@ -322,11 +354,13 @@ impl Mux {
         if name == COMMAND && self.ask_qualified(&owner, frame) {
             return;
         }
-        let targets = self.targets(row, frame);
+        let able = self.able(row, frame);
+        let targets = self.targets(row, name, &able);
         let tags = self.makes_tagged(row, name);
+        let is_merged = Mux::is_merged_report(row, &able);
         let asking = match (row.map(|it| it.plan), &targets[..]) {
             (_, []) => return self.answer_unserved(owner, row, name),
-            (_, [only]) if !tags => return self.ask_one(*only, owner, frame),
+            (_, [only]) if !tags && !is_merged => return self.ask_one(*only, owner, frame),
             (Some(Plan::Own), [best, ..]) if !is_passed_on(name) => {
                 return self.ask_one(*best, owner, frame);
             }
@@ -334,7 +368,13 @@ impl Mux {
             (Some(Plan::First), _) => Asking::First,
             (Some(Plan::All(shape)), _) => Asking::All(shape),
         };
-        let parts = targets.into_iter().map(|it| (it, Slot::Waiting)).collect();
+        // What the others have reported before stands in for them.
+        let asked = if is_merged { able } else { targets.clone() };
+        let slot = |it: &ServerId| match targets.contains(it) {
+            true => Slot::Waiting,
+            false => Slot::Failed(unavailable()),
+        };
+        let parts = asked.iter().map(|it| (*it, slot(it))).collect();
         self.ask(Question { client, id, row, frame: frame.clone(), asking, tags, parts, until: None });
     }
 
@@ -351,7 +391,33 @@ impl Mux {
 
     fn ask_one(&mut self, server: ServerId, owner: Owner, frame: &Frame) {
         let primary = self.servers.get(server).primary;
-        self.send_to_backend(primary, owner, Purpose::Plain, frame);
+        let own = self.own_report(server, frame);
+        self.send_to_backend(primary, owner, Purpose::Plain, own.as_ref().unwrap_or(frame));
+    }
+
+    fn own_report(&self, server: ServerId, frame: &Frame) -> Option<Frame> {
+        let process = self.backend(self.servers.get(server).primary)?.process();
+        self.group.as_deref()?.with_own_report(process, server, frame)
+    }
+
+    /// A pull as a member is asked it: with the result id of its own last report.
+    fn own_part(&self, server: ServerId, frame: &Frame) -> Option<Frame> {
+        let own = self.own_report(server, frame);
+        let frame = own.as_ref().unwrap_or(frame);
+        let params = frame.params().filter(|_| frame.method() == Some("textDocument/diagnostic"))?;
+        let process = self.backend(self.servers.get(server).primary)?.process();
+        let group = self.group.as_deref()?;
+        let id = group.reports.previous(process, group.rank(server)?, &uri(params, "textDocument")?);
+        match id {
+            Some(id) => Some(frame.with_params(&Patch::of(params).set("previousResultId", id).finish())),
+            None => own,
+        }
+    }
+
+    /// Whether the answer is a report that lspool makes of those of several members.
+    fn is_merged_report(row: Option<&'static Method>, able: &[ServerId]) -> bool {
+        let is_pull = row.is_some_and(|it| it.plan == Plan::All(answers::Shape::Diagnostics));
+        is_pull && able.len() > 1
     }
 
     /// A question about an item goes to who has made it. Whether the item says who.
@@ -384,11 +450,11 @@ impl Mux {
         true
     }
 
-    /// The members that are asked, the best first.
-    fn targets(&self, row: Option<&'static Method>, frame: &Frame) -> Vec<ServerId> {
+    /// The members that can answer, the best first.
+    fn able(&self, row: Option<&'static Method>, frame: &Frame) -> Vec<ServerId> {
         let Some(group) = self.group.as_deref() else { return Vec::new() };
         let (name, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
-        let able: Vec<ServerId> = if name == COMMAND {
+        let mut able: Vec<ServerId> = if name == COMMAND {
             group.of_command(params)
         } else {
             let can = |it: &&Member| match (row, &it.abilities) {
@@ -399,9 +465,16 @@ impl Mux {
             let able = group.members().iter().filter(can).map(|it| it.server);
             able.filter(|it| self.is_for(*it, params)).collect()
         };
-        let mut able = able;
+        if row.is_some_and(|it| it.capability.options == Options::Diagnostics) {
+            able = group.by_identifier(params, able);
+        }
         group.sort(&mut able, row.map_or("", |it| it.feature), name);
-        let coming: Vec<ServerId> = able.into_iter().filter(|it| self.is_coming(*it)).collect();
+        able
+    }
+
+    /// Those of them that are asked.
+    fn targets(&self, row: Option<&'static Method>, name: &str, able: &[ServerId]) -> Vec<ServerId> {
+        let coming: Vec<ServerId> = able.iter().copied().filter(|it| self.is_coming(*it)).collect();
         let serving: Vec<ServerId> = coming.iter().copied().filter(|it| self.is_serving(*it)).collect();
         // Another formatter is worse than a late one.
         let waits = row.is_some_and(|it| it.plan == Plan::Own) && !is_passed_on(name);
@@ -424,6 +497,9 @@ impl Mux {
     fn answer_unserved(&mut self, owner: Owner, row: Option<&'static Method>, name: &str) {
         let Owner::Client(client, id) = owner else { return };
         let answer = match row.is_some_and(|it| self.n_able(it) > 0) {
+            true if name == "textDocument/diagnostic" => {
+                Frame::response(id.into(), br#"{"kind":"full","items":[]}"#)
+            }
             true => Frame::response(id.into(), b"null"),
             false => {
                 let message = format!("no server of the group has {name:?}");
@@ -434,11 +510,12 @@ impl Mux {
     }
 
     fn ask(&mut self, question: Question) {
-        let in_turn = question.asking == Asking::InTurn;
-        let n = if in_turn { 1 } else { question.parts.len() };
+        let n = if question.asking == Asking::InTurn { 1 } else { question.parts.len() };
+        let is_waiting = |(_, slot): &(ServerId, Slot)| matches!(slot, Slot::Waiting);
+        let waiting: Vec<usize> = (0..n).filter(|it| is_waiting(&question.parts[*it])).collect();
         let Some(group) = self.group.as_deref_mut() else { return };
         let id = group.questions.add(question);
-        for slot in 0..n {
+        for slot in waiting {
             self.ask_part(PartId { question: id, slot });
         }
     }
@@ -456,6 +533,7 @@ impl Mux {
         let server = *server;
         let frame = group.with_own_diagnostics(server, frame);
         let frame = group.with_own_files(server, &frame).unwrap_or(frame);
+        let frame = self.own_part(server, &frame).unwrap_or(frame);
         let primary = self.servers.get(server).primary;
         self.send_to_backend(primary, Owner::Part(part), Purpose::Plain, &frame);
     }
@@ -463,18 +541,16 @@ impl Mux {
     /// A member has answered.
     pub(in crate::core::mux) fn on_part(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
         let Owner::Part(part) = pending.owner else { return };
+        let noted = self.note_report(process, pending, answer);
         let Some(group) = self.group.as_deref_mut() else { return };
         if group.questions.slot_mut(part).is_none() {
-            return self.on_late_part(pending, answer);
+            return self.on_late_part(pending, answer, noted);
         }
         let maker = Maker { member: process.backend.0, generation: process.generation.0 };
-        if pending.frame.method() == Some("textDocument/diagnostic") {
-            self.note_pulled(process, pending, answer);
-        }
-        let Some(group) = self.group.as_deref_mut() else { return };
         let allowed = group.allowed_actions(part.server(&group.questions), pending, answer);
         let Some(slot) = group.questions.slot_mut(part) else { return };
         *slot = match answer.result() {
+            Some(_) if noted == Some(Noted::Malformed) => Slot::Failed(malformed()),
             Some(result) => {
                 let is_empty = answers::is_empty(pending.frame.method().unwrap_or_default(), result);
                 Slot::Answered { answer: allowed.unwrap_or_else(|| answer.clone()), maker, is_empty }
@@ -554,24 +630,16 @@ impl Mux {
     }
 
     /// A part comes when its question is answered.
-    fn on_late_part(&mut self, pending: &Pending, answer: &Frame) {
+    fn on_late_part(&mut self, pending: &Pending, answer: &Frame, noted: Option<Noted>) {
         let name = pending.frame.method().unwrap_or_default();
-        let says = answer.result().is_some_and(|it| !answers::is_empty(name, it));
+        let says = match noted {
+            Some(noted) => noted == Noted::Changed,
+            None => answer.result().is_some_and(|it| !answers::is_empty(name, it)),
+        };
         if let Some(Late::Refresh(refresh)) = method(name).map(|it| it.late).filter(|_| says)
             && !pending.marks.cancelled
         {
             self.ask_for_refresh(refresh);
-        }
-    }
-
-    /// Asks the editor to ask again, if it can be asked that.
-    fn ask_for_refresh(&mut self, refresh: &'static str) {
-        let Some(group) = self.group.as_deref() else { return };
-        let feature = refresh.split('/').nth(1).unwrap_or_default();
-        let feature = if feature == "diagnostic" { "diagnostics" } else { feature };
-        let keys = ["capabilities", "workspace", feature, "refreshSupport"];
-        if path(group.editor(), &keys).is_some_and(|it| &group.editor()[it] == b"true") {
-            self.ask_editor(Purpose::Plain, refresh, None);
         }
     }
 
@@ -588,7 +656,7 @@ impl Mux {
     }
 
     /// Those that have not answered in time are not waited for.
-    pub(crate) fn on_group_deadlines(&mut self) {
+    pub(super) fn on_question_deadlines(&mut self) {
         let now = self.now();
         let Some(group) = self.group.as_deref() else { return };
         let due = group.questions.open.iter().filter(|(_, it)| it.until.is_some_and(|at| at <= now));

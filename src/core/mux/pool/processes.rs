@@ -644,6 +644,7 @@ impl Mux {
             | Purpose::Configuration { .. }
             | Purpose::Offer(_)
             | Purpose::Allow(_)
+            | Purpose::Pull { .. }
             | Purpose::Copilot(_) => {}
         }
     }

@@ -299,7 +299,8 @@ impl Proxy {
                 | Purpose::Configuration { .. }
                 | Purpose::Offer(_)
                 | Purpose::Allow(_)
-                | Purpose::Pull { .. },
+                | Purpose::Pull { .. }
+                | Purpose::Relay { .. },
                 _,
             ) => {}
         }

@@ -58,6 +58,7 @@ mod tests {
             cwd: None,
             max_message: 1,
             write_stall,
+            root: None,
         }
     }
 
@@ -74,6 +75,8 @@ mod tests {
             start_wait: Duration::ZERO,
             diagnostics_wait: Duration::ZERO,
             order: [].into(),
+            combine: [].into(),
+            wait: [].into(),
             others: vec![other("b"), other("c")],
         };
         let servers = Servers::of(&Prepared {

@@ -26,6 +26,8 @@ start_wait = "1500ms"
             ("code-action".to_owned(), list(&["mine", "basedpyright"])),
         ]
         .into(),
+        combine: BTreeMap::new(),
+        wait: BTreeMap::new(),
         start_wait: Duration::from_millis(1500),
         diagnostics_wait: Duration::ZERO,
     };
@@ -69,7 +71,7 @@ wait = "1s"
             config.toml:10: `group.c.start_wait`: expected a duration such as "5m", found 3
             config.toml:12: `group.d.servers`: expected a list of servers such as ["pyright", "ruff"], found a string
             config.toml:13: `group.d.order`: expected a table such as { format = ["ruff"] }, found a list
-            config.toml:14: `group.d.wait`: unknown key; expected one of `servers`, `order`, `start_wait`, `diagnostics_wait`"#]],
+            config.toml:14: `group.d.wait`: expected a table such as { completion = "500ms" }, found a string"#]],
     );
 }
 

@@ -1,6 +1,7 @@
 //! Several servers behind one editor.
 
 mod diagnostics;
+mod routing;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -29,6 +30,7 @@ fn member(name: &str) -> Member {
         cwd: None,
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
+        root: None,
     };
     let mut server = ServerConfig { kind: Some(ServerKind::Generic), ..ServerConfig::default() };
     server.policy.required = false;
@@ -48,6 +50,8 @@ fn group(names: &[&str]) -> Stage {
         start_wait: START_WAIT,
         diagnostics_wait: Duration::ZERO,
         order: BTreeMap::new(),
+        combine: BTreeMap::new(),
+        wait: BTreeMap::new(),
         others,
     });
     it
@@ -76,8 +80,9 @@ fn pair(capabilities: &Value) -> Stage {
 
 fn pair_of(a: &Value, b: &Value) -> Stage {
     let mut it = group(&["a", "b"]);
-    let hover = json!({"textDocument": {"hover": {"contentFormat": ["markdown"]}}});
-    initialize(&mut it, &hover);
+    let mut editor = json!({"textDocument": {"hover": {"contentFormat": ["markdown"]}}});
+    editor["workspace"] = json!({"configuration": true});
+    initialize(&mut it, &editor);
     ready(&mut it, A, a);
     ready(&mut it, B, b);
     it.editor(json!({"method": "initialized", "params": {}}));

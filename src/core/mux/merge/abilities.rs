@@ -7,7 +7,10 @@ mod filters;
 mod limit;
 mod offers;
 
-pub(crate) use self::{filters::FileChange, limit::Limit};
+pub(crate) use self::{
+    filters::{FileChange, Globs},
+    limit::Limit,
+};
 use self::{
     filters::{OpenNotebook, Place},
     offers::{Offer, Said, Saves, What},

@@ -12,7 +12,7 @@ use crate::{
         mux::{
             Mux,
             merge::{abilities::Portion, reports::Noted},
-            requests::Pending,
+            requests::{Pending, To},
             session::documents::uri,
         },
     },
@@ -167,6 +167,14 @@ fn qualified(identifier: &str) -> Option<(&str, &str)> {
 }
 
 impl Mux {
+    /// An answer of one member to the editor with commands as the editor calls them. `None`: as it is.
+    pub(in crate::core::mux) fn told_by_member(&self, pending: &Pending, answer: &Frame) -> Option<Frame> {
+        let group = self.group.as_deref()?;
+        let To::Process(process) = pending.to else { return None };
+        let server = self.backend(process.backend)?.server;
+        group.with_told_commands(Some(server), pending, answer)
+    }
+
     /// A member has answered a pull of the editor. `None`: it is no answer to one, or no report.
     pub(super) fn note_report(
         &mut self,

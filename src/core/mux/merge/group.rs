@@ -15,7 +15,7 @@ use serde_json::Value;
 use tracing::{debug, info, warn};
 
 use crate::{
-    config::Config,
+    config::{Combine, Config},
     core::{
         event::{self, BackendId, ClientId, Peer, ProcessId, ServerId},
         ids::RequestId,
@@ -23,13 +23,17 @@ use crate::{
             Mux, Severity,
             failure::{Cause, Failure},
             merge::{
-                abilities::{Abilities, Limit},
+                abilities::{Abilities, Globs, Limit},
                 answers::{ClientShape, Legends},
+                commands::Renamed,
+                known::Known,
+                methods::{Method, Plan},
                 pulls::Pulls,
                 questions::Questions,
                 refreshing::{DIAGNOSTIC_REFRESH, Refreshes},
                 registering::Untold,
                 reports::Reports,
+                roots,
                 shown::{Publication, Shown},
                 union::{self, MemberLegends},
             },
@@ -52,6 +56,10 @@ pub(crate) struct Group {
     start_wait: Duration,
     /// Who goes first for a feature, by the feature's name.
     order: BTreeMap<String, Vec<String>>,
+    /// How answers become one, if not as usual.
+    combine: BTreeMap<String, Combine>,
+    /// How long others are waited for, if not as usual.
+    wait: BTreeMap<String, Duration>,
     opening: Opening,
     /// In the order of the servers, which is the order of ranks.
     pub(super) members: Vec<Member>,
@@ -60,6 +68,8 @@ pub(crate) struct Group {
     pub(super) reports: Reports,
     pub(super) pulls: Pulls,
     pub(super) refreshes: Refreshes,
+    pub(super) renamed: Renamed,
+    pub(super) known: Known,
     /// Parameters of the editor's `initialize`.
     editor: Bytes,
     pub(super) client: ClientShape,
@@ -94,6 +104,8 @@ pub(super) struct Member {
     pub(super) abilities: Option<Abilities>,
     /// Its answer to that.
     result: Bytes,
+    /// The documents that it is used for; all if `None`.
+    files: Option<Globs>,
 }
 
 /// What has become of a member's start.
@@ -113,6 +125,8 @@ impl Group {
             name: it.name,
             start_wait: it.start_wait,
             order: it.order,
+            combine: it.combine,
+            wait: it.wait,
             opening: Opening::Waiting,
             members: Vec::new(),
             questions: Questions::default(),
@@ -120,6 +134,8 @@ impl Group {
             reports: Reports::default(),
             pulls: Pulls::default(),
             refreshes: Refreshes::default(),
+            renamed: Renamed::default(),
+            known: Known::default(),
             editor: Bytes::new(),
             client: ClientShape::default(),
             offered: Bytes::new(),
@@ -129,8 +145,20 @@ impl Group {
         }
     }
 
-    pub(super) fn add(&mut self, server: ServerId, name: String) {
-        self.members.push(Member { server, name, abilities: None, result: Bytes::new() });
+    pub(super) fn add(&mut self, server: ServerId, name: String, files: &[String]) {
+        let files = Globs::of(files);
+        self.members.push(Member { server, name, abilities: None, result: Bytes::new(), files });
+    }
+
+    /// Whether a member is used for some documents only, by their paths.
+    pub(super) fn has_files(&self, server: ServerId) -> bool {
+        self.members.iter().any(|it| it.server == server && it.files.is_some())
+    }
+
+    /// Whether a member is used for the document of this URI, by its path.
+    pub(super) fn is_for_file(&self, server: ServerId, uri: &str) -> bool {
+        let files = self.members.iter().find(|it| it.server == server).and_then(|it| it.files.as_ref());
+        files.is_none_or(|it| it.fit(uri))
     }
 
     pub(super) fn members(&self) -> &[Member] {
@@ -156,6 +184,25 @@ impl Group {
         servers.sort_by_key(place);
     }
 
+    /// What is set for a method, or for its feature.
+    fn set_for<'a, V>(all: &'a BTreeMap<String, V>, row: &Method) -> Option<&'a V> {
+        all.get(row.name).or_else(|| all.get(row.feature))
+    }
+
+    /// What becomes of the answers to requests of this method.
+    pub(super) fn plan(&self, row: &Method) -> Plan {
+        match (Group::set_for(&self.combine, row), row.plan, row.combined) {
+            (Some(Combine::First), Plan::All(_), _) => Plan::First,
+            (Some(Combine::All), Plan::First, Some(shape)) => Plan::All(shape),
+            (_, plan, _) => plan,
+        }
+    }
+
+    /// How long others are waited for once a member has something to say.
+    pub(super) fn budget(&self, row: &Method) -> Option<Duration> {
+        Group::set_for(&self.wait, row).copied().or(row.budget)
+    }
+
     /// The place of a server in the ranks.
     pub(super) fn rank(&self, server: ServerId) -> Option<usize> {
         self.members.iter().position(|it| it.server == server)
@@ -164,23 +211,6 @@ impl Group {
     /// Parameters of the editor's `initialize`.
     pub(super) fn editor(&self) -> &[u8] {
         &self.editor
-    }
-
-    /// The members that may know the command of these parameters: the best that offers it, else all.
-    pub(super) fn of_command(&self, params: &[u8]) -> Vec<ServerId> {
-        let name = text(params, &["command"]).unwrap_or_default();
-        let offers = |it: &&Member| it.abilities.as_ref().is_some_and(|it| it.commands().contains(&name));
-        match self.members.iter().find(offers) {
-            Some(best) => vec![best.server],
-            None => self.members.iter().map(|it| it.server).collect(),
-        }
-    }
-
-    /// The member of this name, if it offers this command.
-    pub(super) fn offers(&self, command: &str, member: &str) -> Option<ServerId> {
-        let found = self.members.iter().find(|it| it.name == member)?;
-        let commands = found.abilities.as_ref()?.commands();
-        commands.iter().any(|it| it == command).then_some(found.server)
     }
 
     /// Characters that commit a completion of this member, if the editor was not told them as the group's.
@@ -258,8 +288,9 @@ impl Mux {
 
     /// A server is a member of the group, if there is one.
     pub(in crate::core::mux) fn join_group(&mut self, server: ServerId, name: &str) {
+        let files = &self.servers.get(server).settings.files;
         if let Some(group) = &mut self.group {
-            group.add(server, name.to_owned());
+            group.add(server, name.to_owned(), files);
         }
     }
 
@@ -284,6 +315,36 @@ impl Mux {
     /// Whether the configuration says something else of one of them.
     pub(crate) fn has_new_settings(&self, others: &[event::Member]) -> bool {
         self.with_others(others).any(|(server, it)| server.settings != it.server)
+    }
+
+    /// The configuration of the group has been read again.
+    pub(crate) fn adopt_group(&mut self, it: event::Group) {
+        let Some(group) = self.group.as_deref_mut() else { return };
+        group.shown.wait_for(it.diagnostics_wait);
+        (group.start_wait, group.order) = (it.start_wait, it.order);
+        (group.combine, group.wait) = (it.combine, it.wait);
+        for id in self.servers.ids() {
+            self.limit_member(id);
+        }
+    }
+
+    /// A member is used for what the configuration says.
+    fn limit_member(&mut self, id: ServerId) {
+        let Server { primary, settings, .. } = self.servers.get(id);
+        let (primary, files) = (*primary, Globs::of(&settings.files));
+        let limit = Limit::new(settings.only.as_deref(), &settings.except);
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(member) = group.member_mut(id) else { return };
+        member.files = files;
+        let Some(abilities) = &mut member.abilities else { return };
+        abilities.limit(limit);
+        let publishes = abilities.publishes();
+        group.note_commands();
+        if !publishes {
+            for params in self.lost_diagnostics(primary).unwrap_or_default() {
+                self.publish(&params);
+            }
+        }
     }
 
     /// The configuration of the members after the first has been read again.
@@ -326,7 +387,7 @@ impl Mux {
         let own = self.initialize_params(params);
         for server in self.servers.iter_mut() {
             let options = Value::Object(server.settings.init_options.clone());
-            let offered = union::offer(&own, &server.name, Some(&options));
+            let offered = roots::rooted(server, union::offer(&own, &server.name, Some(&options)));
             let offered = server.watching(&offered).into_owned();
             server.session.initialize = Patch::of(&offered).remove("workDoneToken").finish().into();
         }
@@ -356,6 +417,7 @@ impl Mux {
         member.abilities = Some(abilities);
         member.result = Bytes::copy_from_slice(result);
         let name = member.name.clone();
+        group.note_commands();
         if encoding != "utf-16" {
             let message = format!(
                 "lspool does not use {name}: it counts characters in {encoding}, although lspool asked for utf-16"
@@ -363,24 +425,29 @@ impl Mux {
             self.show(Severity::Warning, &message);
         }
         if is_late {
-            self.pull_from_new_process(server);
+            self.begin_pulling(server);
         }
         if is_late && is_new {
-            self.admit(&name, &union::late(&offered, &editor, &name, result));
+            let late = union::late(&offered, &editor, &name, result);
+            self.admit(server, &name, &late);
         }
     }
 
     /// A member joins after the editor was told what the group can.
-    fn admit(&mut self, name: &str, late: &union::LateMember) {
+    fn admit(&mut self, server: ServerId, name: &str, late: &union::LateMember) {
         info!(name, missing = ?late.missing, "joins late");
         if let Some(params) = &late.register {
             self.ask_editor(Purpose::Plain, "client/registerCapability", Some(params));
         }
         if !late.missing.is_empty() {
             let features = late.missing.join(", ");
+            let (when, hint) = match self.starts_with_document(server) {
+                true => ("with its document", "Set `start = \"now\"` in its section of the configuration"),
+                false => ("late", "Restart the language server in your editor"),
+            };
             let message = format!(
-                "lspool: {name} started late. Your editor cannot add these features later: {features}. Restart \
-                 the language server in your editor to use them."
+                "lspool: {name} started {when}. Your editor cannot add these features later: {features}. {hint} \
+                 to use them."
             );
             self.show(Severity::Warning, &message);
         }

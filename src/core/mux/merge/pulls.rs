@@ -14,6 +14,7 @@ use super::{
     group::Group,
     methods::{Method, method},
     refreshing::is_passing,
+    shown::key,
 };
 use crate::{
     core::{
@@ -43,11 +44,13 @@ const REST: Duration = Duration::from_secs(1);
 /// When a member that is not well is looked at again.
 const ABSENCE: Duration = Duration::from_secs(10);
 
-/// A document, and the member that is asked about it. The URI is as the editor writes it.
+/// A document, however its URI is written, and the member that is asked about it.
 type Place = (String, ServerId);
 
 #[derive(Debug)]
 struct Pull {
+    /// As the editor writes it.
+    uri: String,
     /// When the member has had its time to publish.
     patient_until: Instant,
     /// Who owes an answer.
@@ -61,7 +64,7 @@ struct Pull {
 /// Of open documents.
 #[derive(Debug, Default)]
 pub(super) struct Pulls {
-    all: BTreeMap<Place, Pull>,
+    all: BTreeMap<String, BTreeMap<ServerId, Pull>>,
     due: BTreeMap<Place, Instant>,
 }
 
@@ -70,22 +73,47 @@ impl Pulls {
         self.due.values().min().copied()
     }
 
-    fn opened(&mut self, now: Instant, place: Place) {
-        let patient_until = now + PATIENCE;
-        self.due.insert(place.clone(), patient_until);
-        self.all.insert(place, Pull { patient_until, asked: None, again: false, id: None });
+    fn opened(&mut self, now: Instant, uri: &str, server: ServerId) {
+        let (key, patient_until) = (key(uri), now + PATIENCE);
+        self.due.insert((key.clone(), server), patient_until);
+        let pull = Pull { uri: uri.to_owned(), patient_until, asked: None, again: false, id: None };
+        self.all.entry(key).or_default().insert(server, pull);
     }
 
-    /// Asks for all of these again.
-    fn ask(&mut self, at: Instant, is_meant: impl Fn(&Place) -> bool) {
-        for (place, pull) in self.all.iter().filter(|(it, _)| is_meant(it)) {
-            self.due.insert(place.clone(), at.max(pull.patient_until));
+    fn get_mut(&mut self, (key, server): &Place) -> Option<&mut Pull> {
+        self.all.get_mut(key)?.get_mut(server)
+    }
+
+    /// A document has changed: all members are asked again.
+    fn changed(&mut self, at: Instant, uri: &str) {
+        let key = key(uri);
+        for (server, pull) in self.all.get(&key).into_iter().flatten() {
+            self.due.insert((key.clone(), *server), at.max(pull.patient_until));
         }
     }
 
-    fn remove(&mut self, is_gone: impl Fn(&Place) -> bool) {
-        self.all.retain(|it, _| !is_gone(it));
-        self.due.retain(|it, _| !is_gone(it));
+    /// A member is asked about all documents again.
+    fn ask(&mut self, at: Instant, server: ServerId) {
+        for (key, pull) in self.all.iter().filter_map(|(key, all)| Some((key, all.get(&server)?))) {
+            self.due.insert((key.clone(), server), at.max(pull.patient_until));
+        }
+    }
+
+    fn closed(&mut self, uri: &str) {
+        let key = key(uri);
+        for server in self.all.remove(&key).into_iter().flatten().map(|(server, _)| server) {
+            self.due.remove(&(key.clone(), server));
+        }
+    }
+
+    fn remove(&mut self, (key, server): &Place) {
+        self.due.remove(&(key.clone(), *server));
+        if let Some(all) = self.all.get_mut(key) {
+            all.remove(server);
+            if all.is_empty() {
+                self.all.remove(key);
+            }
+        }
     }
 
     fn take_due(&mut self, now: Instant) -> Vec<Place> {
@@ -95,8 +123,7 @@ impl Pulls {
     /// A server publishes for a document itself.
     pub(super) fn published(&mut self, server: ServerId, uri: &str) {
         if !self.all.is_empty() {
-            let key = super::shown::key(uri);
-            self.remove(|(it, of)| *of == server && super::shown::key(it) == key);
+            self.remove(&(key(uri), server));
         }
     }
 }
@@ -131,18 +158,19 @@ impl Mux {
             _ => Vec::new(),
         };
         let Some(group) = self.group.as_deref_mut() else { return };
+        group.known.changed(&uri);
         match method {
             "textDocument/didOpen" if !group.editor_pulls() => {
                 for server in meant {
-                    group.pulls.opened(now, (uri.clone(), server));
+                    group.pulls.opened(now, &uri, server);
                 }
             }
             "textDocument/didChange" | "textDocument/didSave" => {
-                group.pulls.ask(now + PAUSE, |(it, _)| *it == uri);
+                group.pulls.changed(now + PAUSE, &uri);
             }
             "textDocument/didClose" => {
                 group.reports.closed(&uri);
-                group.pulls.remove(|(it, _)| *it == uri);
+                group.pulls.closed(&uri);
                 if let Some(params) = group.shown.closed(&uri) {
                     self.publish(&params);
                 }
@@ -151,12 +179,12 @@ impl Mux {
         }
     }
 
-    fn publish(&mut self, params: &[u8]) {
+    pub(super) fn publish(&mut self, params: &[u8]) {
         self.tell_editor(Frame::notification("textDocument/publishDiagnostics", Some(params)));
     }
 
-    /// A process of a member is told the session: what its predecessor was asked for is asked again.
-    pub(super) fn pull_from_new_process(&mut self, server: ServerId) {
+    /// A process of a member is told the session, or can be pulled from now on: it is asked about all open documents.
+    pub(super) fn begin_pulling(&mut self, server: ServerId) {
         let now = self.now();
         let open: Vec<String> = self
             .servers
@@ -174,7 +202,7 @@ impl Mux {
             return;
         };
         for uri in open {
-            group.pulls.opened(now, (uri, server));
+            group.pulls.opened(now, &uri, server);
         }
     }
 
@@ -184,7 +212,7 @@ impl Mux {
             return;
         };
         if let Some(group) = self.group.as_deref_mut() {
-            group.pulls.ask(now, |(_, it)| *it == server);
+            group.pulls.ask(now, server);
         }
     }
 
@@ -192,11 +220,12 @@ impl Mux {
         let now = self.now();
         let Some(group) = self.group.as_deref_mut() else { return };
         for place in group.pulls.take_due(now) {
-            let (uri, server) = &place;
+            let server = &place.1;
             let (is_serving, is_coming) = (self.is_serving(*server), self.is_coming(*server));
             let process = self.backend(self.servers.get(*server).primary).map(Backend::process);
             let Some(group) = self.group.as_deref_mut() else { return };
-            let Some(pull) = group.pulls.all.get_mut(&place) else { continue };
+            let Some(pull) = group.pulls.get_mut(&place) else { continue };
+            let uri = pull.uri.clone();
             if pull.asked.is_some() && pull.asked == process {
                 pull.again = true;
                 continue;
@@ -209,22 +238,26 @@ impl Mux {
             if let Some((_, id)) = pull.id.as_ref().filter(|(of, _)| Some(*of) == process) {
                 params.set("previousResultId", id);
             }
-            params.set_path(&["textDocument", "uri"], RawId::text(uri).as_bytes());
+            params.set_path(&["textDocument", "uri"], RawId::text(&uri).as_bytes());
             let mut params = params.finish();
             let member = group.members.iter().find(|it| it.server == *server);
             let Some(abilities) = member.and_then(|it| it.abilities.as_ref()) else { continue };
+            if !abilities.has(row()) {
+                group.pulls.remove(&place);
+                continue;
+            }
             if !is_serving || !abilities.can(row(), &params, None) {
                 continue;
             }
             if let Some(identifier) = abilities.diagnostics_identifier() {
                 params = Patch::of(&params).set("identifier", RawId::text(identifier).as_bytes()).finish();
             }
-            if let Some(pull) = group.pulls.all.get_mut(&place) {
+            if let Some(pull) = group.pulls.get_mut(&place) {
                 (pull.asked, pull.again) = (process, false);
             }
             let primary = self.servers.get(*server).primary;
             let frame = Frame::request(RawId::from(0), PULL, Some(&params));
-            self.send_to_backend(primary, Owner::Proxy, Purpose::Pull { uri: uri.clone() }, &frame);
+            self.send_to_backend(primary, Owner::Proxy, Purpose::Pull { uri }, &frame);
         }
     }
 
@@ -233,19 +266,19 @@ impl Mux {
         let (Purpose::Pull { uri }, now) = (&pending.purpose, self.now()) else { return };
         let Some(server) = self.backend(process.backend).map(|it| it.server) else { return };
         let Some(group) = self.group.as_deref_mut() else { return };
-        let (place, Some(rank)) = ((uri.clone(), server), group.rank(server)) else { return };
+        let (place, Some(rank)) = ((key(uri), server), group.rank(server)) else { return };
         // It is closed, or the member has published something itself.
-        let Some(pull) = group.pulls.all.get_mut(&place) else { return };
+        let Some(pull) = group.pulls.get_mut(&place) else { return };
         pull.asked = None;
-        if std::mem::take(&mut pull.again) {
-            group.pulls.due.insert(place.clone(), now + PAUSE);
-        }
-        let Some(result) = answer.result() else {
-            if is_passing(answer) {
-                group.pulls.due.insert(place, now + REST);
-            }
-            return;
+        let is_wanted_again = std::mem::take(&mut pull.again);
+        let again = match answer.result() {
+            None if is_passing(answer) => Some(REST),
+            Some(_) | None => is_wanted_again.then_some(PAUSE),
         };
+        if let Some(wait) = again {
+            group.pulls.due.insert(place.clone(), now + wait);
+        }
+        let (Some(result), Some(pull)) = (answer.result(), group.pulls.get_mut(&place)) else { return };
         if let Some(id) = values(result, ["resultId"])[0].filter(|it| it.starts_with(b"\"")) {
             pull.id = Some((process, Bytes::copy_from_slice(id)));
         } else if values(result, ["kind"])[0] == Some(br#""full""#) {

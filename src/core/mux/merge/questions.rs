@@ -3,13 +3,11 @@
 //! **A question is answered once, and while it is open one of its parts is.** A part is a request like any other: ids,
 //! cancellation, crashes and health work as for those.
 
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    time::{Duration, Instant},
-};
+mod outcome;
 
-use tracing::{debug, warn};
+use std::{collections::BTreeMap, time::Instant};
+
+use tracing::debug;
 
 use crate::{
     core::{
@@ -19,11 +17,11 @@ use crate::{
             Mux,
             failure::{Cause, Failure, reason},
             merge::{
-                answers::{self, Part},
+                answers,
                 capabilities::Options,
                 group::{Group, Member},
                 methods::{Late, Method, Plan, method},
-                owners::{Maker, makes_items, tag_answer, untagged},
+                owners::{Maker, makes_items, untagged},
                 reports::Noted,
             },
             pool::backend::Backend,
@@ -32,7 +30,7 @@ use crate::{
         },
         purpose::Purpose,
     },
-    rpc::{ErrorCode, Frame, Patch, RawId, elements, member, path, text},
+    rpc::{ErrorCode, Frame, Patch, RawId, member, text},
 };
 
 /// The number of a question.
@@ -181,165 +179,9 @@ impl Questions {
     }
 }
 
-impl Question {
-    fn method(&self) -> &str {
-        self.frame.method().unwrap_or_default()
-    }
-
-    /// How long the others are waited for once a member has said something. What is done before a file is saved is
-    /// waited for.
-    fn budget(&self) -> Option<Duration> {
-        let params = self.frame.params().unwrap_or(b"{}");
-        let only = path(params, &["context", "only"]).map_or(&b"[]"[..], |it| &params[it]);
-        let is_source = |it: Range<usize>| text(&only[it], &[]).is_some_and(|it| it.starts_with("source"));
-        let is_on_save = self.method() == "textDocument/codeAction" && elements(only).any(is_source);
-        self.row.filter(|_| !is_on_save)?.budget
-    }
-
-    /// What has come of it. `is_over`: nobody is waited for any more.
-    fn outcome(&self, is_over: bool, group: &Group) -> Outcome {
-        match self.asking {
-            Asking::First => self.first(is_over),
-            Asking::All(answers::Shape::Diagnostics) => self.report(is_over, group),
-            Asking::All(shape) => self.all(is_over, shape, group),
-            Asking::InTurn => self.in_turn(),
-        }
-    }
-
-    fn is_open(slot: &Slot) -> bool {
-        matches!(slot, Slot::Open | Slot::Waiting)
-    }
-
-    fn first(&self, is_over: bool) -> Outcome {
-        for (_, slot) in &self.parts {
-            match slot {
-                Slot::Answered { is_empty: false, answer, maker } => {
-                    return Outcome::Answer(self.plain(answer, *maker));
-                }
-                Slot::Open | Slot::Waiting if !is_over => return Outcome::Open,
-                Slot::Open | Slot::Waiting | Slot::Answered { .. } | Slot::Failed(_) => {}
-            }
-        }
-        Outcome::Answer(self.nothing())
-    }
-
-    fn all(&self, is_over: bool, shape: answers::Shape, group: &Group) -> Outcome {
-        let is_late = self.parts.iter().any(|(_, slot)| Self::is_open(slot));
-        if is_late && !is_over {
-            return Outcome::Open;
-        }
-        let full: Vec<(ServerId, &Frame, Maker)> = self
-            .parts
-            .iter()
-            .filter_map(|(server, slot)| match slot {
-                Slot::Answered { answer, maker, is_empty: false } => Some((*server, answer, *maker)),
-                Slot::Answered { .. } | Slot::Waiting | Slot::Open | Slot::Failed(_) => None,
-            })
-            .collect();
-        match full[..] {
-            [] => return Outcome::Answer(self.nothing()),
-            [(_, answer, maker)] if !is_late && !matches!(shape, answers::Shape::SemanticTokens) => {
-                return Outcome::Answer(self.plain(answer, maker));
-            }
-            _ => {}
-        }
-        let parts: Vec<Part<'_>> = full
-            .iter()
-            .map(|(server, answer, maker)| Part {
-                result: answer.result().unwrap_or(b"null"),
-                maker: self.tags.then_some(*maker),
-                commit_characters: group.commit_characters(*server),
-            })
-            .collect();
-        let legends = match shape {
-            answers::Shape::SemanticTokens => group.legends_of(full.iter().map(|it| it.0)),
-            _ => None,
-        };
-        let merged = answers::merge(shape, self.method(), &parts, &group.client, is_late, legends.as_ref());
-        for at in merged.malformed {
-            warn!(method = self.method(), at, "an answer has another shape than it should; it is left out");
-        }
-        Outcome::Answer(Frame::response(self.id.clone().into(), &merged.result))
-    }
-
-    /// What members do not say now, they have said before.
-    fn report(&self, is_over: bool, group: &Group) -> Outcome {
-        if !is_over && self.parts.iter().any(|(_, slot)| Self::is_open(slot)) {
-            return Outcome::Open;
-        }
-        let members = self.parts.iter().filter_map(|(server, _)| group.rank(*server)).collect();
-        let said = |(server, slot): &'_ (ServerId, Slot)| match slot {
-            Slot::Answered { answer, .. } => Some((group.rank(*server)?, answer.result()?.to_vec())),
-            Slot::Waiting | Slot::Open | Slot::Failed(_) => None,
-        };
-        let said: Vec<(usize, Vec<u8>)> = self.parts.iter().filter_map(said).collect();
-        let said: Vec<(usize, &[u8])> = said.iter().map(|(rank, it)| (*rank, &it[..])).collect();
-        let params = self.frame.params().unwrap_or(b"{}");
-        match group.reports.answer(params, &members, &said, &group.client) {
-            Some(report) => Outcome::Answer(Frame::response(self.id.clone().into(), &report)),
-            None => Outcome::Answer(self.nothing()),
-        }
-    }
-
-    /// A member that does not know what is asked passes it on, and so does one that has nothing to say where that cannot
-    /// be a result.
-    fn in_turn(&self) -> Outcome {
-        let is_command = self.method() == COMMAND;
-        let passes_empty = self.row.is_none() || self.method() == RENAME;
-        for (n, (_, slot)) in self.parts.iter().enumerate() {
-            match slot {
-                Slot::Open => return Outcome::Open,
-                Slot::Waiting => return Outcome::Next(n),
-                Slot::Answered { answer, maker, is_empty } if !(*is_empty && passes_empty) => {
-                    return Outcome::Answer(self.plain(answer, *maker));
-                }
-                Slot::Failed(error) if !passes_on(error, is_command) && self.method() != RENAME => {
-                    return Outcome::Answer(error.with_id(self.id.clone().into()));
-                }
-                Slot::Answered { .. } | Slot::Failed(_) => {}
-            }
-        }
-        Outcome::Answer(self.nothing())
-    }
-
-    /// One member's answer, as it came but for tags.
-    fn plain(&self, answer: &Frame, maker: Maker) -> Frame {
-        let answer = answer.with_id(self.id.clone().into());
-        match answer.result() {
-            Some(result) if self.tags => answer.with_result(&tag_answer(self.method(), result, maker)),
-            Some(_) | None => answer,
-        }
-    }
-
-    /// Nobody has said anything: the best empty answer, else the best error.
-    fn nothing(&self) -> Frame {
-        let answers = self.parts.iter().filter_map(|(_, slot)| match slot {
-            Slot::Answered { answer, .. } => Some(answer),
-            Slot::Waiting | Slot::Open | Slot::Failed(_) => None,
-        });
-        let errors = || {
-            self.parts.iter().filter_map(|(_, slot)| match slot {
-                Slot::Failed(error) => Some(error),
-                Slot::Waiting | Slot::Open | Slot::Answered { .. } => None,
-            })
-        };
-        let known = || errors().find(|it| !passes_on(it, false));
-        let id: RawId = self.id.clone().into();
-        match answers.into_iter().next().or_else(known).or_else(|| errors().next()) {
-            Some(frame) => frame.with_id(id),
-            None => Frame::response(id, b"null"),
-        }
-    }
-}
-
 const COMMAND: &str = "workspace/executeCommand";
 const RENAME: &str = "textDocument/rename";
-
-/// Whether an error says that another member may know. A command that a server does not know is a wrong parameter.
-fn passes_on(error: &Frame, is_command: bool) -> bool {
-    let code = error.error_value().and_then(|it| Some(&it[member(it, "code")?]));
-    code == Some(b"-32601") || (is_command && code == Some(b"-32602"))
-}
+const PREPARE_RENAME: &str = "textDocument/prepareRename";
 
 impl Mux {
     /// Passes a request of a client on to the members that can answer it.
@@ -351,16 +193,19 @@ impl Mux {
         if row.is_some_and(|it| it.plan == Plan::Maker) && self.ask_maker(&owner, row, frame) {
             return;
         }
-        if name == COMMAND && self.ask_qualified(&owner, frame) {
+        if name == COMMAND && self.handler(name).is_none() && self.ask_offered(&owner, frame) {
             return;
         }
         let able = self.able(row, frame);
         let targets = self.targets(row, name, &able);
         let tags = self.makes_tagged(row, name);
         let is_merged = Mux::is_merged_report(row, &able);
-        let asking = match (row.map(|it| it.plan), &targets[..]) {
+        let plan = row.and_then(|it| Some(self.group.as_deref()?.plan(it)));
+        let asking = match (plan, &targets[..]) {
             (_, []) => return self.answer_unserved(owner, row, name),
-            (_, [only]) if !tags && !is_merged => return self.ask_one(*only, owner, frame),
+            (_, [only]) if !tags && !is_merged && !self.teaches(name) => {
+                return self.ask_one(*only, owner, frame);
+            }
             (Some(Plan::Own), [best, ..]) if !is_passed_on(name) => {
                 return self.ask_one(*best, owner, frame);
             }
@@ -378,14 +223,19 @@ impl Mux {
         self.ask(Question { client, id, row, frame: frame.clone(), asking, tags, parts, until: None });
     }
 
-    /// `NAME@SERVER` is the command of that server which a better one has under the same name. Whether it is one.
-    fn ask_qualified(&mut self, owner: &Owner, frame: &Frame) -> bool {
+    /// A command that a member offers is that member's, under the name that it has there. Whether it is one.
+    fn ask_offered(&mut self, owner: &Owner, frame: &Frame) -> bool {
         let params = frame.params().unwrap_or(b"{}");
-        let Some(command) = text(params, &["command"]) else { return false };
-        let Some((name, member)) = command.rsplit_once('@') else { return false };
-        let Some(server) = self.group.as_deref().and_then(|it| it.offers(name, member)) else { return false };
-        let params = Patch::of(params).set("command", RawId::text(name).as_bytes()).finish();
-        self.ask_one(server, owner.clone(), &frame.with_params(&params));
+        let Some(told) = text(params, &["command"]) else { return false };
+        let Some((server, own)) = self.group.as_deref().and_then(|it| it.command(&told)) else {
+            return false;
+        };
+        if own == told {
+            self.ask_one(server, owner.clone(), frame);
+        } else {
+            let params = Patch::of(params).set("command", RawId::text(&own).as_bytes()).finish();
+            self.ask_one(server, owner.clone(), &frame.with_params(&params));
+        }
         true
     }
 
@@ -454,22 +304,36 @@ impl Mux {
     fn able(&self, row: Option<&'static Method>, frame: &Frame) -> Vec<ServerId> {
         let Some(group) = self.group.as_deref() else { return Vec::new() };
         let (name, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
-        let mut able: Vec<ServerId> = if name == COMMAND {
-            group.of_command(params)
-        } else {
-            let can = |it: &&Member| match (row, &it.abilities) {
-                (Some(row), Some(abilities)) => abilities.can(row, params, None),
-                (Some(_), None) => false,
-                (None, _) => true,
-            };
-            let able = group.members().iter().filter(can).map(|it| it.server);
-            able.filter(|it| self.is_for(*it, params)).collect()
+        if let Some(handler) = self.handler(name) {
+            return vec![handler];
+        }
+        let can = |it: &&Member| match (row, &it.abilities) {
+            // Nobody offers it, or it would have gone there.
+            (Some(_), _) if name == COMMAND => true,
+            (Some(row), Some(abilities)) => abilities.can(row, params, None),
+            (Some(_), None) => false,
+            (None, _) => true,
         };
+        let able = group.members().iter().filter(can).map(|it| it.server);
+        let mut able: Vec<ServerId> = able.filter(|it| self.is_for(*it, params)).collect();
         if row.is_some_and(|it| it.capability.options == Options::Diagnostics) {
             able = group.by_identifier(params, able);
         }
         group.sort(&mut able, row.map_or("", |it| it.feature), name);
-        able
+        let chosen = match row {
+            None => group.known.of_method(name),
+            Some(_) if name == RENAME => group.known.of_rename(params),
+            Some(_) => None,
+        };
+        match chosen.filter(|it| able.contains(it)) {
+            // Who has prepared it knows what it is about; others may know a method as well.
+            Some(winner) if name == RENAME => vec![winner],
+            Some(first) => {
+                able.sort_by_key(|it| *it != first);
+                able
+            }
+            None => able,
+        }
     }
 
     /// Those of them that are asked.
@@ -484,6 +348,11 @@ impl Mux {
     /// Whether items in the answers must say who has made them: several members can answer such questions.
     fn makes_tagged(&self, row: Option<&'static Method>, name: &str) -> bool {
         makes_items(name) && row.is_some_and(|it| self.n_able(it) > 1)
+    }
+
+    /// Whether the answer shows who is to be asked next, and others could be.
+    fn teaches(&self, name: &str) -> bool {
+        name == PREPARE_RENAME && method(RENAME).is_some_and(|it| self.n_able(it) > 1)
     }
 
     /// How many members can answer such requests.
@@ -547,7 +416,10 @@ impl Mux {
             return self.on_late_part(pending, answer, noted);
         }
         let maker = Maker { member: process.backend.0, generation: process.generation.0 };
-        let allowed = group.allowed_actions(part.server(&group.questions), pending, answer);
+        let server = part.server(&group.questions);
+        let told = group.with_told_commands(server, pending, answer);
+        let answer = told.as_ref().unwrap_or(answer);
+        let allowed = group.allowed_actions(server, pending, answer);
         let Some(slot) = group.questions.slot_mut(part) else { return };
         *slot = match answer.result() {
             Some(_) if noted == Some(Noted::Malformed) => Slot::Failed(malformed()),
@@ -593,11 +465,15 @@ impl Mux {
     fn look_at(&mut self, id: QuestionId) {
         let now = self.now();
         let Some(group) = self.group.as_deref_mut() else { return };
-        let Some(question) = group.questions.open.get_mut(&id) else { return };
+        let Some(question) = group.questions.open.get(&id) else { return };
         let says = |(_, slot): &(ServerId, Slot)| matches!(slot, Slot::Answered { is_empty: false, .. });
         if question.until.is_none() && question.parts.iter().any(says) {
-            question.until = question.budget().map(|it| now + it);
+            let until = question.budget(group).map(|it| now + it);
+            if let Some(question) = group.questions.open.get_mut(&id) {
+                question.until = until;
+            }
         }
+        let Some(question) = group.questions.open.get(&id) else { return };
         let is_over = question.until.is_some_and(|at| at <= now);
         let outcome = match group.questions.open.get(&id) {
             Some(question) => question.outcome(is_over, group),
@@ -612,7 +488,9 @@ impl Mux {
 
     /// A question is answered; what is left of it is not wanted, unless the editor can be told to ask again.
     fn close(&mut self, id: QuestionId, answer: Frame) {
-        let Some(question) = self.group.as_deref_mut().and_then(|it| it.questions.take(id)) else { return };
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(question) = group.questions.take(id) else { return };
+        question.teach(&mut group.known);
         self.answer_question(question.client, answer);
         if question.parts.iter().any(|(_, slot)| matches!(slot, Slot::Open))
             && question.row.is_none_or(|it| it.late == Late::Cancel)

@@ -87,10 +87,11 @@ impl Mux {
         if let Some(abilities) = &mut registers.abilities {
             abilities.register(params);
         }
+        group.note_commands();
         let own = group.with_distinct_identifiers(server, params);
         let params = own.as_ref().unwrap_or(params);
         if has_method(params, PULL) {
-            self.pull_again(process);
+            self.begin_pulling(server);
         }
         let group = self.group.as_deref_mut()?;
         let (offered, untold) = (&group.offered, &mut group.untold);
@@ -132,6 +133,7 @@ impl Mux {
         if let Some(abilities) = group.member_mut(server).and_then(|it| it.abilities.as_mut()) {
             abilities.unregister(params);
         }
+        group.note_commands();
         let untold = &mut group.untold;
         let is_untold = |one: &[u8]| id(one).is_some_and(|id| untold.0.remove(&(process, id)));
         let left = without(params, "unregisterations", is_untold)?;

@@ -111,6 +111,10 @@ impl Shown {
         Shown { wait, ..Shown::default() }
     }
 
+    pub(super) fn wait_for(&mut self, wait: Duration) {
+        self.wait = wait;
+    }
+
     /// A member publishes. `version`: of the document, as the editor has it.
     pub(crate) fn published(
         &mut self,

@@ -645,6 +645,7 @@ impl Mux {
             | Purpose::Offer(_)
             | Purpose::Allow(_)
             | Purpose::Pull { .. }
+            | Purpose::Relay { .. }
             | Purpose::Copilot(_) => {}
         }
     }

@@ -29,7 +29,7 @@ use std::{
 
 pub use docs::{markdown, schema};
 pub use engine::runs_elsewhere;
-pub use groups::{GroupConfig, MemberConfig};
+pub use groups::{Combine, GroupConfig, MemberConfig};
 pub use problem::{Problem, Problems, Shadowed, ShadowedKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -243,6 +243,21 @@ pub struct ServerConfig {
     /// In a group: the `languageId`s of the documents that lspool opens in it; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub languages: Vec<String>,
+    /// In a group: globs of the files that it is used for; all if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// In a group: files or folders that show where its root is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub root_markers: Vec<String>,
+    /// In a group: it is used only where there is one of its `root_markers`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub root_required: bool,
+    /// In a group: methods of the editor that go to it and to no other member.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub handles: Vec<String>,
+    /// In a group: when it is started.
+    #[serde(skip_serializing_if = "StartAt::is_now")]
+    pub start: StartAt,
     /// In a group: the only features that it is used for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
@@ -255,6 +270,24 @@ pub struct ServerConfig {
     /// In a group: laid over `initializationOptions`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub init_options: Map<String, Value>,
+}
+
+/// When a member of a group is started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartAt {
+    /// With the others.
+    #[default]
+    Now,
+    /// With the first document that it is used for.
+    Document,
+}
+
+impl StartAt {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    fn is_now(&self) -> bool {
+        *self == StartAt::Now
+    }
 }
 
 /// When lspool restarts a process, and what a failed start means.
@@ -431,6 +464,11 @@ impl Default for ServerConfig {
             isolation: Isolation::default(),
             on_limit: OnLimit::default(),
             languages: Vec::new(),
+            files: Vec::new(),
+            root_markers: Vec::new(),
+            root_required: false,
+            handles: Vec::new(),
+            start: StartAt::Now,
             only: None,
             except: Vec::new(),
             settings: Map::new(),

@@ -78,7 +78,7 @@ async fn try_all<W: World>(
     // In the home folder, everything that the user installed would be in the workspace.
     let is_home = env.home.as_ref().is_some_and(|home| home.starts_with(&env.cwd));
     let folders: Vec<_> = (!is_home).then(|| env.cwd.clone()).into_iter().collect();
-    let Targets { servers, warnings, group } = match named.is_empty() {
+    let Targets { servers, warnings, group, absent } = match named.is_empty() {
         true => targets(&user, &folders, env)?,
         false => named_targets(named, &user, &folders, env)?,
     };
@@ -100,7 +100,14 @@ async fn try_all<W: World>(
     let driver = Driver::new(core, world, Arc::new(()), Settings::default());
     let status = driver.run(Box::new(tokio::io::empty()), Box::new(tokio::io::sink()), signals).await;
     let file = user.file.ok_or_else(|| user_file(env));
-    Ok(Report { file, warnings, rows: rows.take(), group, interrupted: (status != 0).then_some(status) })
+    Ok(Report {
+        file,
+        warnings,
+        rows: rows.take(),
+        group,
+        absent,
+        interrupted: (status != 0).then_some(status),
+    })
 }
 
 /// All trials, as a core that the shell drives.

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use super::{
     Config, features,
     keys::{
-        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, GROUP, ISOLATIONS, Key, LOG, LOG_LEVELS, MEMBER,
-        ON_LIMITS, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section,
-        TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, COMBINES, DELEGATIONS, FOLDER, GROUP, ISOLATIONS, Key, LOG,
+        LOG_LEVELS, MEMBER, ON_LIMITS, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
+        STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -244,6 +244,12 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Json(_) => "table",
         Type::Members(_) => "list of servers",
         Type::Order(_) => "table of lists of servers",
+        Type::Combine(_) => "table of `\"all\"`, `\"first\"`",
+        Type::Waits(_) => "table of durations",
+        Type::Globs(_) => "list of globs",
+        Type::Methods(_) => "list of methods",
+        Type::Markers(_) => "list of paths",
+        Type::StartAt(_) => return words(&STARTS),
         Type::Groups(_) => GROUP.header,
         Type::Servers(_) => SERVER.header,
         Type::Agents(_) => AGENT.header,
@@ -275,6 +281,7 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::OnLimit(field) => said(&ON_LIMITS, *field(fresh)),
         Type::BuiltinTools(field) => said(&BUILTIN_TOOLS, *field(fresh)),
         Type::LogLevel(field) => said(&LOG_LEVELS, *field(fresh)),
+        Type::StartAt(field) => said(&STARTS, *field(fresh)),
         _ => None,
     }
 }
@@ -338,6 +345,14 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Order(_) => {
             json!({ "type": "object", "propertyNames": feature(), "additionalProperties": texts(1) })
         }
+        Type::Combine(_) => {
+            json!({ "type": "object", "propertyNames": feature(), "additionalProperties": words(&COMBINES) })
+        }
+        Type::Waits(_) => {
+            let duration = json!({ "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h)$" });
+            json!({ "type": "object", "propertyNames": feature(), "additionalProperties": duration })
+        }
+        Type::Globs(_) | Type::Methods(_) | Type::Markers(_) => texts(1),
         Type::Groups(_) => named(object(&GROUP)),
         Type::Path(_) | Type::RequiredPath(_) => json!({ "type": "string", "minLength": 1 }),
         Type::Args(_) => texts(0),
@@ -367,6 +382,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::OnLimit(_) => words(&ON_LIMITS),
         Type::BuiltinTools(_) => words(&BUILTIN_TOOLS),
         Type::LogLevel(_) => words(&LOG_LEVELS),
+        Type::StartAt(_) => words(&STARTS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),
         Type::Folders(_) => list(object(&FOLDER)),

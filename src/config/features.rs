@@ -2,6 +2,8 @@
 //!
 //! A feature has the name that Helix gives it. What Helix has no name for is called by its method.
 
+use super::Combine;
+
 /// All features, each with the methods that it stands for.
 const FEATURES: [(&str, &[&str]); 39] = [
     ("format", &["textDocument/formatting", "textDocument/rangeFormatting", "textDocument/rangesFormatting"]),
@@ -73,6 +75,43 @@ pub(crate) fn is_feature(name: &str) -> bool {
 pub(crate) fn feature_of(method: &str) -> Option<&'static str> {
     let has_it = |(name, methods): &&(&str, &[&str])| *name == method || methods.contains(&method);
     FEATURES.iter().find(has_it).map(|(name, _)| *name)
+}
+
+/// How the answers of several servers become one for a feature; `None`: they go to one server, or change something.
+pub(crate) fn usual_combine(feature: &str) -> Option<Combine> {
+    match feature {
+        "goto-definition"
+        | "goto-declaration"
+        | "goto-type-definition"
+        | "goto-reference"
+        | "goto-implementation"
+        | "hover"
+        | "completion"
+        | "code-action"
+        | "workspace-symbols"
+        | "inlay-hints"
+        | "document-colors"
+        | "document-links"
+        | "textDocument/codeLens"
+        | "textDocument/inlineCompletion"
+        | "textDocument/semanticTokens/*" => Some(Combine::All),
+        "signature-help"
+        | "document-highlight"
+        | "document-symbols"
+        | "textDocument/foldingRange"
+        | "textDocument/inlineValue"
+        | "textDocument/linkedEditingRange"
+        | "textDocument/moniker"
+        | "textDocument/prepareCallHierarchy"
+        | "textDocument/prepareTypeHierarchy"
+        | "textDocument/selectionRange" => Some(Combine::First),
+        _ => None,
+    }
+}
+
+/// Whether answers can be joined of which usually the first is taken.
+pub(crate) fn is_joinable(feature: &str) -> bool {
+    matches!(feature, "document-symbols" | "textDocument/foldingRange" | "textDocument/inlineValue")
 }
 
 /// What is in both lists.

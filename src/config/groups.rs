@@ -14,14 +14,39 @@ pub struct GroupConfig {
     pub servers: Vec<MemberConfig>,
     /// By feature: who goes before the others.
     pub order: BTreeMap<String, Vec<String>>,
+    /// By feature: how the answers of several members become one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub combine: BTreeMap<String, Combine>,
+    /// By feature: how long others are waited for once a member has something to say.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub wait: BTreeMap<String, Duration>,
     /// How long `initialize` is held for members that have not answered, once one has.
     pub start_wait: Duration,
+    /// How long the first publication of diagnostics for a version waits for the other members.
+    pub diagnostics_wait: Duration,
 }
 
 impl Default for GroupConfig {
     fn default() -> GroupConfig {
-        GroupConfig { servers: Vec::new(), order: BTreeMap::new(), start_wait: Duration::from_secs(3) }
+        GroupConfig {
+            servers: Vec::new(),
+            order: BTreeMap::new(),
+            combine: BTreeMap::new(),
+            wait: BTreeMap::new(),
+            start_wait: Duration::from_secs(3),
+            diagnostics_wait: Duration::ZERO,
+        }
     }
+}
+
+/// How the answers of several members become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Combine {
+    /// lspool joins them.
+    All,
+    /// The best that says something is the answer.
+    First,
 }
 
 /// A server in a group.

@@ -11,12 +11,13 @@ use toml::{
     de::{DeArray, DeTable, DeValue},
 };
 
+use self::groups::{glob, marker, method};
 use super::{
     AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed, WorkerConfig,
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, GROUP, ISOLATIONS, Key, LOG, LOG_LEVELS,
-        ON_LIMITS, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section,
-        TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
+        ON_LIMITS, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, STARTS, SUB_AGENTS,
+        Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
     },
     presets::{known_servers, preset_names},
     problem::{Author, Problem, Problems, ShadowedKind},
@@ -226,6 +227,12 @@ impl<'a> Reader<'a> {
             Type::Json(field) => self.json(at, value, field(into)),
             Type::Members(field) => self.members(at, value, field(into)),
             Type::Order(field) => self.order(at, value, field(into)),
+            Type::Combine(field) => self.combine(at, value, field(into)),
+            Type::Waits(field) => self.waits(at, value, field(into)),
+            Type::Globs(field) => self.list(at, value, glob, field(into)),
+            Type::Methods(field) => self.list(at, value, method, field(into)),
+            Type::Markers(field) => self.list(at, value, marker, field(into)),
+            Type::StartAt(field) => self.set(at, choice(raw, &STARTS), field(into)),
             Type::Groups(field) => self.groups(at, value, field(into)),
             Type::Servers(field) => self.servers(at, value, field(into)),
             Type::Agents(field) => self.agents(at, value, field(into)),

@@ -179,6 +179,11 @@ level = "trace"
             repeat: vec!["my/setUp".to_owned()],
             isolation: Isolation::Mode,
             on_limit: OnLimit::Error,
+            files: Vec::new(),
+            root_markers: Vec::new(),
+            root_required: false,
+            handles: Vec::new(),
+            start: StartAt::Now,
             languages: vec!["python".to_owned()],
             only: Some(vec!["format".to_owned(), "code-action:source.fixAll".to_owned()]),
             except: vec!["textDocument/semanticTokens/*".to_owned()],
@@ -243,7 +248,7 @@ lvel = "info"
             config.toml:2: `tools`: expected the table [tools], found a list
             config.toml:4: `server.copilot.comand`: unknown key; did you mean `command`?
             config.toml:5: `server.copilot.max-processes`: unknown key; did you mean `max_processes`?
-            config.toml:6: `server.copilot.xyzzy`: unknown key; expected one of `command`, `args`, `env`, `cwd`, `kind`, `max_processes`, `isolation`, `on_limit`, `warm_spares`, `idle_timeout`, `startup_timeout`, `mcp_wait`, `max_message`, `turn_recovery`, `delegation`, `builtin_tools`, `exact_restore`, `repeat`, `languages`, `only`, `except`, `settings`, `init_options`, `profile`, `restart`, `required`, `max_restarts`, `restart_window`, `immediate_first`, `backoff`, `stall_timeout`, `probe_timeout`, `hang_timeout`, `write_stall`, `shutdown_grace`, `memory_limit`
+            config.toml:6: `server.copilot.xyzzy`: unknown key; expected one of `command`, `args`, `env`, `cwd`, `kind`, `max_processes`, `isolation`, `on_limit`, `warm_spares`, `idle_timeout`, `startup_timeout`, `mcp_wait`, `max_message`, `turn_recovery`, `delegation`, `builtin_tools`, `exact_restore`, `repeat`, `languages`, `files`, `root_markers`, `root_required`, `handles`, `start`, `only`, `except`, `settings`, `init_options`, `profile`, `restart`, `required`, `max_restarts`, `restart_window`, `immediate_first`, `backoff`, `stall_timeout`, `probe_timeout`, `hang_timeout`, `write_stall`, `shutdown_grace`, `memory_limit`
             config.toml:7: `agents`: unknown key; did you mean `agent`?
             config.toml:9: `routes`: unknown key; did you mean `route`?
             config.toml:12: `log.lvel`: unknown key; did you mean `level`?"#]],

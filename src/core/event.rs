@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{Config, ServerConfig, ToolsConfig},
+    config::{Combine, Config, ServerConfig, ToolsConfig},
     rpc::{Frame, RawId},
 };
 
@@ -143,6 +143,9 @@ pub struct Launch {
     pub max_message: usize,
     /// How long it may read nothing while messages wait for it.
     pub write_stall: Duration,
+    /// In a group: the folder that it works in, instead of those of the editor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
 }
 
 /// Variables as a JSON object, in their order.
@@ -207,9 +210,18 @@ pub struct Group {
     pub name: String,
     /// How long lspool holds `initialize` for members that have not answered, once one has.
     pub start_wait: Duration,
+    /// How long the first publication of diagnostics for a version waits for the other members.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub diagnostics_wait: Duration,
     /// Who goes first for a feature, by the feature's name; the other members follow by rank.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub order: BTreeMap<String, Vec<String>>,
+    /// How the answers for a feature become one, if not as usual.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub combine: BTreeMap<String, Combine>,
+    /// How long others are waited for, by feature, if not as usual.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub wait: BTreeMap<String, Duration>,
     /// The members after the first, by rank.
     pub others: Vec<Member>,
 }

@@ -313,7 +313,15 @@ impl Proxy {
                 copilot.on_answered(mux, process, sent, purpose, answer);
             }
             (Purpose::Copilot(_), None) => {}
-            (Purpose::Plain | Purpose::Configuration { .. } | Purpose::Offer(_) | Purpose::Allow(_), _) => {}
+            (
+                Purpose::Plain
+                | Purpose::Configuration { .. }
+                | Purpose::Offer(_)
+                | Purpose::Allow(_)
+                | Purpose::Pull { .. }
+                | Purpose::Relay { .. },
+                _,
+            ) => {}
         }
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::{
     core::{
-        event::BackendId,
+        event::{BackendId, ProcessId},
         ids::{ConversationId, Token},
     },
     rpc::{Frame, RawId},
@@ -73,6 +73,10 @@ pub(crate) enum Purpose {
     Allow(SentId),
     /// `workspace/configuration`: one answer per section.
     Configuration { sections: Vec<Option<String>> },
+    /// lspool pulls the diagnostics of this document.
+    Pull { uri: String },
+    /// A command for another member of a group, which gets the result in this notification, under its own id.
+    Relay { asker: ProcessId, answers: &'static str, id: Bytes },
     /// A purpose of the Copilot half.
     Copilot(CopilotPurpose),
 }

@@ -58,6 +58,7 @@ mod tests {
             cwd: None,
             max_message: 1,
             write_stall,
+            root: None,
         }
     }
 
@@ -72,7 +73,10 @@ mod tests {
         let group = Group {
             name: "g".to_owned(),
             start_wait: Duration::ZERO,
+            diagnostics_wait: Duration::ZERO,
             order: [].into(),
+            combine: [].into(),
+            wait: [].into(),
             others: vec![other("b"), other("c")],
         };
         let servers = Servers::of(&Prepared {

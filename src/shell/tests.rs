@@ -84,6 +84,7 @@ fn launch() -> Arc<Launch> {
         cwd: None,
         max_message: 256 << 20,
         write_stall: Duration::from_mins(1),
+        root: None,
     })
 }
 

@@ -77,6 +77,7 @@ fn shell(script: &str, mark: &Command) -> Effect {
         cwd: None,
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
+        root: None,
     };
     Effect::Spawn(SERVER, Arc::new(launch))
 }
@@ -204,6 +205,7 @@ fn script_without_first_line_for_the_system_runs_in_a_shell() {
         cwd: None,
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
+        root: None,
     };
     let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
     assert_eq!(exit(&events), (Exit::Code(5), &*format!("{} --stdio", script.display())));
@@ -231,6 +233,7 @@ fn spawn_failure_says_why() {
             cwd,
             max_message: 1 << 20,
             write_stall: Duration::from_mins(1),
+            root: None,
         };
         let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
         let [Event::SpawnFailed(SERVER, SpawnFailure { permanent: true, message })] = &events[..] else {

@@ -1,10 +1,12 @@
 //! What the members of a group can do, and who is asked where several can do the same.
 
-use std::collections::BTreeMap;
-
-use crate::core::mux::merge::{
-    abilities::{Abilities, Limit, SyncKind},
-    methods::{Method, Plan, methods},
+use crate::{
+    config::{Combine, ServerConfig},
+    core::mux::merge::{
+        abilities::{Abilities, Limit, SyncKind},
+        methods::{Method, Plan, methods},
+    },
+    shell::discover::GroupPlan,
 };
 
 /// A member that has answered `initialize`.
@@ -38,14 +40,29 @@ impl Able {
     }
 }
 
+/// What the configuration sends to a member, and what not.
+pub(super) fn reach(server: &ServerConfig) -> Vec<String> {
+    let documents = match (server.languages.as_slice(), server.files.as_slice()) {
+        ([], []) => None,
+        (languages, []) => Some(format!("of the languages {}", languages.join(", "))),
+        ([], files) => Some(format!("that fit {}", files.join(", "))),
+        (languages, files) => {
+            Some(format!("of the languages {} that fit {}", languages.join(", "), files.join(", ")))
+        }
+    };
+    let documents = documents.map(|it| format!("gets documents {it}"));
+    let handles = (!server.handles.is_empty()).then(|| format!("alone gets {}", server.handles.join(", ")));
+    documents.into_iter().chain(handles).collect()
+}
+
 /// Who is asked for each feature that several members have, a line each.
-pub(super) fn clashes(members: &[Able], order: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+pub(super) fn clashes(members: &[Able], group: &GroupPlan) -> Vec<String> {
     let mut seen = Vec::new();
     let mut told = Vec::new();
     for method in methods().filter(|it| is_main(it) && it.feature != COMMANDS) {
         if !seen.contains(&method.feature) {
             seen.push(method.feature);
-            told.extend(clash(method, members, order));
+            told.extend(clash(method, members, group));
         }
     }
     told
@@ -59,23 +76,31 @@ fn is_main(method: &Method) -> bool {
     method.name == method.capability.registered || method.name == "textDocument/semanticTokens/full"
 }
 
-fn clash(method: &Method, members: &[Able], order: &BTreeMap<String, Vec<String>>) -> Option<String> {
+fn clash(method: &Method, members: &[Able], group: &GroupPlan) -> Option<String> {
     let feature = method.feature;
-    let first = order.get(feature).map_or(&[][..], Vec::as_slice);
+    let first = group.order.get(feature).map_or(&[][..], Vec::as_slice);
     let able = members.iter().filter(|it| it.abilities.has(method));
     let mut able: Vec<&str> = able.map(|it| it.name.as_str()).collect();
     // Stable: those who are not named keep their rank.
     able.sort_by_key(|name| first.iter().position(|it| it == name).unwrap_or(first.len()));
     let [best, rest @ .., last] = able.as_slice() else { return None };
-    let why = if first.is_empty() { String::new() } else { format!(" (order.{feature})") };
-    let how = match method.plan {
-        Plan::Own | Plan::Maker => format!("asks {best}"),
-        Plan::First => format!("takes the answer of {}", able.join(", else of ")),
-        Plan::All(_) => {
+    let combine = group.combine.get(feature);
+    let how = match (combine, method.plan) {
+        (None, Plan::Own | Plan::Maker) => format!("asks {best}"),
+        (Some(Combine::First), _) | (None, Plan::First) => {
+            format!("takes the answer of {}", able.join(", else of "))
+        }
+        (Some(Combine::All), _) | (None, Plan::All(_)) => {
             let all: Vec<&str> = [*best].into_iter().chain(rest.iter().copied()).collect();
             format!("joins the answers of {} and {last}", all.join(", "))
         }
     };
+    let wait = group.wait.get(feature);
+    let how = how + &wait.map_or_else(String::new, |it| format!(", for which it waits {it:?}"));
+    let named = [("order", !first.is_empty()), ("combine", combine.is_some()), ("wait", wait.is_some())];
+    let keys: Vec<String> =
+        named.iter().filter(|(_, is_set)| *is_set).map(|(key, _)| format!("{key}.{feature}")).collect();
+    let why = if keys.is_empty() { String::new() } else { format!(" ({})", keys.join(", ")) };
     Some(format!("{feature}: lspool {how}{why}"))
 }
 
@@ -109,9 +134,10 @@ mod tests {
             };
             names.map(of)
         };
-        let order = [("format".to_owned(), vec!["linter".to_owned()])].into();
+        let mut group = GroupPlan::of("g");
+        group.order.insert("format".to_owned(), vec!["linter".to_owned()]);
         let members = all(["types", "python", "linter"], &[]);
-        let told = clashes(&members, &order).join("\n");
+        let told = clashes(&members, &group).join("\n");
         expect![[r"
             document-symbols: lspool takes the answer of types, else of python
             format: lspool asks linter (order.format)
@@ -127,10 +153,14 @@ mod tests {
             takes whole texts, counts in utf-8"]]
         .assert_eq(&lines.join("\n"));
         let members = all(["python", "linter", "types"], &["hover".to_owned(), "format".to_owned()]);
-        let told = clashes(&members, &BTreeMap::new()).join("\n");
+        let mut group = GroupPlan::of("g");
+        group.combine.insert("document-symbols".to_owned(), Combine::All);
+        group.combine.insert("hover".to_owned(), Combine::First);
+        group.wait.insert("hover".to_owned(), std::time::Duration::from_millis(200));
+        let told = clashes(&members, &group).join("\n");
         expect![[r"
-            document-symbols: lspool takes the answer of python, else of types
-            hover: lspool joins the answers of python and types"]]
+            document-symbols: lspool joins the answers of python and types (combine.document-symbols)
+            hover: lspool takes the answer of python, else of types, for which it waits 200ms (combine.hover, wait.hover)"]]
         .assert_eq(&told);
     }
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde_json::Value;
 
-use super::members::{Able, clashes};
+use super::members::{Able, clashes, reach};
 use crate::{
     cli::{
         columns::wrap,
@@ -33,6 +33,8 @@ pub(super) struct Report {
     pub(super) rows: Vec<Row>,
     /// The group that the servers are.
     pub(super) group: Option<GroupPlan>,
+    /// Members of the group that are left out, and why.
+    pub(super) absent: Vec<String>,
     /// Exit status of an interrupted check.
     pub(super) interrupted: Option<i32>,
 }
@@ -46,6 +48,8 @@ pub(super) struct Row {
     skipped: Vec<Skipped>,
     /// What a group uses it for.
     limit: Limit,
+    /// Which messages it gets in a group, in lines.
+    reach: Vec<String>,
     pub(super) state: State,
 }
 
@@ -105,12 +109,14 @@ impl Row {
     pub(super) fn found(name: String, target: &Target) -> Row {
         let command = (target.launch.program.clone(), target.launch.args.clone(), target.place);
         let limit = Limit::new(target.server.only.as_deref(), &target.server.except);
-        Row { name, command: Some(command), skipped: target.skipped.clone(), limit, state: State::Untried }
+        let (skipped, reach) = (target.skipped.clone(), reach(&target.server));
+        Row { name, command: Some(command), skipped, limit, reach, state: State::Untried }
     }
 
     pub(super) fn missing(name: String, missing: Missing) -> Row {
         let Missing { message, skipped } = missing;
-        Row { name, command: None, skipped, limit: Limit::default(), state: State::Missing(message) }
+        let (limit, reach) = (Limit::default(), Vec::new());
+        Row { name, command: None, skipped, limit, reach, state: State::Missing(message) }
     }
 
     /// Notes an error, if it is the first: later errors are consequences.
@@ -258,14 +264,20 @@ impl Report {
             let mut notes = row.notes(is_verbose);
             if self.group.is_some() {
                 notes.extend(row.able().iter().flat_map(Able::told));
+                notes.extend(row.reach.iter().cloned());
             }
             section(&row.name, &notes);
         }
         if let Some(group) = &self.group {
             let members: Vec<Able> = self.rows.iter().filter_map(Row::able).collect();
-            let clashes = clashes(&members, &group.order);
-            let none = || vec!["no feature has several members".to_owned()];
-            section(&format!("group {}", group.name), &if clashes.is_empty() { none() } else { clashes });
+            let mut notes = clashes(&members, group);
+            if notes.is_empty() {
+                notes.push("no feature has several members".to_owned());
+            }
+            notes.extend(self.absent.iter().cloned());
+            section(&format!("group {}", group.name), &notes);
+        } else if !self.absent.is_empty() {
+            section("group", &self.absent);
         }
         lines.iter().fold(String::new(), |text, line| text + line + "\n")
     }

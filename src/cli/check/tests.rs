@@ -27,6 +27,7 @@ fn target(name: &str, kind: Option<ServerKind>) -> Target {
         cwd: None,
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
+        root: None,
     };
     let startup_timeout = Duration::from_millis(1500);
     let server = ServerConfig { kind, startup_timeout, ..ServerConfig::default() };
@@ -116,6 +117,7 @@ impl Script {
             warnings: Vec::new(),
             rows,
             group: None,
+            absent: Vec::new(),
             interrupted: None,
         }
     }
@@ -129,7 +131,14 @@ fn check_hints_at_missing_args_when_server_exits_early() {
     let mut row = Row::found("a".to_owned(), &target);
     row.ended("exit code 1");
     let rows = vec![row];
-    let report = Report { file: Ok("c".into()), warnings: Vec::new(), rows, group: None, interrupted: None };
+    let report = Report {
+        file: Ok("c".into()),
+        warnings: Vec::new(),
+        rows,
+        group: None,
+        absent: Vec::new(),
+        interrupted: None,
+    };
     let expected =
         "  hint: it may need an argument such as --stdio: write it after the command, or in `args`";
     assert_eq!(report.text(false, Screen::default()).lines().last(), Some(expected));
@@ -410,7 +419,14 @@ fn check_fails_when_server_is_missing() {
     let missing = Missing { message: "\"x\" was not found".to_owned(), skipped: Vec::new() };
     let rows = vec![Row::missing("x".to_owned(), missing)];
     let file = Err(Some("/home/config.toml".into()));
-    let report = Report { file, warnings: vec!["shadowed".to_owned()], rows, group: None, interrupted: None };
+    let report = Report {
+        file,
+        warnings: vec!["shadowed".to_owned()],
+        rows,
+        group: None,
+        absent: Vec::new(),
+        interrupted: None,
+    };
     assert_eq!(report.status(), 1);
     expect![[r#"
         configuration: defaults (no file /home/config.toml)
@@ -441,7 +457,14 @@ fn check_report_fits_the_terminal() {
     let missing = Missing { message: message.to_owned(), skipped: Vec::new() };
     let rows = vec![well, Row::missing("gopls".to_owned(), missing)];
     let file = Ok("/home/me/.config/lspool/a/rather/long/path/to/config.toml".into());
-    let report = Report { file, warnings: vec!["shadowed".to_owned()], rows, group: None, interrupted: None };
+    let report = Report {
+        file,
+        warnings: vec!["shadowed".to_owned()],
+        rows,
+        group: None,
+        absent: Vec::new(),
+        interrupted: None,
+    };
     for room in [60, 80, 120] {
         let plain = report.text(true, Screen { size: Some((room, 24)), is_colored: false });
         let longest = plain.lines().map(columns::width).max().unwrap();

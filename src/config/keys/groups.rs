@@ -27,12 +27,37 @@ pub(in crate::config) static GROUP: Section<GroupConfig> = Section {
                   in the order of `servers`.",
         },
         Key {
+            name: "combine",
+            ty: Type::Combine(|it| &mut it.combine),
+            workspace: Workspace::No,
+            absent: "as [groups.md](groups.md) says",
+            doc: "How lspool makes one answer of several for a feature: `\"all\"` joins them, `\"first\"` takes \
+                  the best that is not empty. Not for features that change files, and `\"all\"` not for those \
+                  with one answer.",
+        },
+        Key {
+            name: "wait",
+            ty: Type::Waits(|it| &mut it.wait),
+            workspace: Workspace::No,
+            absent: "300 ms to 3 s",
+            doc: "How long lspool waits for the other members once one has something to say, by feature, such \
+                  as `{ completion = \"500ms\" }`.",
+        },
+        Key {
             name: "start_wait",
             ty: Type::Duration(|it| &mut it.start_wait),
             workspace: Workspace::No,
             absent: "",
             doc: "How long lspool waits with the answer to `initialize` for other members once one has \
                   answered.",
+        },
+        Key {
+            name: "diagnostics_wait",
+            ty: Type::Duration(|it| &mut it.diagnostics_wait),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How long the first diagnostics for a version of a document wait for those of the other members \
+                  that have published some for it before.",
         },
     ],
 };

@@ -1,7 +1,8 @@
 //! The words that are values of keys, with their meanings.
 
 use crate::config::{
-    BuiltinTools, Delegation, Isolation, LogLevel, OnLimit, Profile, Restart, ServerKind, TurnRecovery,
+    BuiltinTools, Combine, Delegation, Isolation, LogLevel, OnLimit, Profile, Restart, ServerKind, StartAt,
+    TurnRecovery,
 };
 
 /// Words for the kinds of servers.
@@ -33,6 +34,14 @@ pub(in crate::config) const RESTARTS: [(&str, Restart); 3] =
 /// Words for the profiles.
 pub(in crate::config) const PROFILES: [(&str, Profile); 3] =
     [("resilient", Profile::Resilient), ("strict", Profile::Strict), ("best-effort", Profile::BestEffort)];
+
+/// Words for when a member of a group is started.
+pub(in crate::config) const STARTS: [(&str, StartAt); 2] =
+    [("now", StartAt::Now), ("document", StartAt::Document)];
+
+/// Words for how answers become one.
+pub(in crate::config) const COMBINES: [(&str, Combine); 2] =
+    [("all", Combine::All), ("first", Combine::First)];
 
 /// Words for the levels of the log.
 pub(in crate::config) const LOG_LEVELS: [(&str, LogLevel); 5] = [

@@ -1,6 +1,6 @@
 //! Groups of servers, the names of features, and settings that are passed on to a server.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Map, Number, Value};
 use toml::{
@@ -8,13 +8,14 @@ use toml::{
     de::{DeFloat, DeInteger, DeTable, DeValue},
 };
 
-use super::{At, Reader, To, any_text, join, shown, text};
+use super::{At, Reader, To, any_text, choice, join, shown, text, with_unit};
 use crate::config::{
-    GroupConfig, MemberConfig,
-    features::{common, covers, feature_of, is_feature, names},
-    keys::{GROUP, MEMBER},
+    Combine, GroupConfig, MemberConfig,
+    features::{common, covers, feature_of, is_feature, is_joinable, names, usual_combine},
+    keys::{COMBINES, GROUP, MEMBER},
     problem::Author,
     suggest::nearest,
+    units::parse_duration,
 };
 
 impl Reader<'_> {
@@ -105,21 +106,63 @@ impl Reader<'_> {
         value: &Spanned<DeValue<'_>>,
         field: &mut BTreeMap<String, Vec<String>>,
     ) {
+        let example = "a table such as { format = [\"ruff\"] }";
+        self.by_feature(at, value, example, field, |reader, _, at, listed| {
+            let mut servers = Vec::new();
+            reader.list(at, listed, |it| text(it).map(Some), &mut servers);
+            Some(servers)
+        });
+    }
+
+    pub(super) fn combine(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        field: &mut BTreeMap<String, Combine>,
+    ) {
+        let example = "a table such as { hover = \"first\" }";
+        self.by_feature(at, value, example, field, |reader, feature, at, value| {
+            let read = choice(value.get_ref(), &COMBINES);
+            let read = read.and_then(|it| combines(feature, it).map(|()| it));
+            read.map_err(|message| reader.problem(at.line, at.key, message)).ok()
+        });
+    }
+
+    pub(super) fn waits(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        field: &mut BTreeMap<String, Duration>,
+    ) {
+        let example = "a table such as { completion = \"500ms\" }";
+        self.by_feature(at, value, example, field, |reader, _, at, value| {
+            let read = with_unit(value.get_ref(), "a duration such as \"500ms\"", parse_duration);
+            read.map_err(|message| reader.problem(at.line, at.key, message)).ok()
+        });
+    }
+
+    /// A table whose keys are features.
+    fn by_feature<V>(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        example: &str,
+        field: &mut BTreeMap<String, V>,
+        read: impl Fn(&mut Self, &str, &At<'_>, &Spanned<DeValue<'_>>) -> Option<V>,
+    ) {
         let Some(table) = value.get_ref().as_table() else {
-            let message = format!(
-                "expected a table such as {{ format = [\"ruff\"] }}, found {}",
-                shown(value.get_ref())
-            );
+            let message = format!("expected {example}, found {}", shown(value.get_ref()));
             return self.problem(at.line, at.key, message);
         };
-        for (name, listed) in table {
+        for (name, value) in table {
             let (line, key) = (self.line(name.span().start), join(at.key, name.get_ref()));
             if let Err(message) = known(name.get_ref()) {
                 self.problem(line, &key, message);
+                continue;
             }
-            let mut servers = Vec::new();
-            self.list(&At { line, key: &key }, listed, |it| text(it).map(Some), &mut servers);
-            field.insert(name.get_ref().to_string(), servers);
+            if let Some(value) = read(self, name.get_ref(), &At { line, key: &key }, value) {
+                field.insert(name.get_ref().to_string(), value);
+            }
         }
     }
 
@@ -201,6 +244,48 @@ fn integer(value: &DeInteger<'_>) -> Option<Number> {
 
 fn float(value: &DeFloat<'_>) -> Option<Number> {
     value.as_str().parse().ok().and_then(Number::from_f64)
+}
+
+/// Whether a feature takes this way of making one answer of several.
+fn combines(feature: &str, how: Combine) -> Result<(), String> {
+    match (usual_combine(feature), how) {
+        (Some(Combine::All), _) | (Some(Combine::First), Combine::First) => Ok(()),
+        (Some(Combine::First), Combine::All) if is_joinable(feature) => Ok(()),
+        (Some(Combine::First), Combine::All) => {
+            Err(format!("{feature:?} has one answer, which cannot be joined with others"))
+        }
+        (None, _) => Err(format!("{feature:?} goes to one server, or its answers are always joined")),
+    }
+}
+
+/// A glob that can be read.
+pub(super) fn glob(value: &DeValue<'_>) -> Result<Option<String>, String> {
+    let glob = text(value)?;
+    match globset::Glob::new(&glob) {
+        Ok(_) => Ok(Some(glob)),
+        Err(error) => Err(format!("expected a glob such as \"**/*.ts\", found {glob:?}: {}", error.kind())),
+    }
+}
+
+/// A method; `*` at its end stands for anything.
+pub(super) fn method(value: &DeValue<'_>) -> Result<Option<String>, String> {
+    let name = text(value)?;
+    let is_plain =
+        name.strip_suffix('*').unwrap_or(&name).bytes().all(|it| it.is_ascii_graphic() && it != b'*');
+    match is_plain && name != "*" {
+        true => Ok(Some(name)),
+        false => Err(format!("expected a method such as \"rust-analyzer/*\", found {name:?}")),
+    }
+}
+
+/// A path below a folder.
+pub(super) fn marker(value: &DeValue<'_>) -> Result<Option<String>, String> {
+    use std::path::{Component, Path};
+    let path = text(value)?;
+    match Path::new(&path).components().all(|it| matches!(it, Component::Normal(_))) {
+        true => Ok(Some(path)),
+        false => Err(format!("expected a path below a folder such as \"biome.json\", found {path:?}")),
+    }
 }
 
 fn feature(value: &DeValue<'_>) -> Result<String, String> {

@@ -26,7 +26,10 @@ start_wait = "1500ms"
             ("code-action".to_owned(), list(&["mine", "basedpyright"])),
         ]
         .into(),
+        combine: BTreeMap::new(),
+        wait: BTreeMap::new(),
         start_wait: Duration::from_millis(1500),
+        diagnostics_wait: Duration::ZERO,
     };
     assert_eq!(config.groups, [("python".to_owned(), group)].into());
     assert_eq!(config.default_group.as_deref(), Some("python"));
@@ -68,7 +71,7 @@ wait = "1s"
             config.toml:10: `group.c.start_wait`: expected a duration such as "5m", found 3
             config.toml:12: `group.d.servers`: expected a list of servers such as ["pyright", "ruff"], found a string
             config.toml:13: `group.d.order`: expected a table such as { format = ["ruff"] }, found a list
-            config.toml:14: `group.d.wait`: unknown key; expected one of `servers`, `order`, `start_wait`"#]],
+            config.toml:14: `group.d.wait`: expected a table such as { completion = "500ms" }, found a string"#]],
     );
 }
 
@@ -115,5 +118,66 @@ fn workspace_file_only_narrows_features() {
             .lspool.toml:4: `server.a.settings`: a workspace file cannot set this key; set it in your own configuration file
             .lspool.toml:5: `server.a.languages`: a workspace file cannot set this key; set it in your own configuration file
             .lspool.toml:6: `group`: a workspace file cannot set this key; set it in your own configuration file"#]],
+    );
+}
+
+#[test]
+fn config_reads_who_gets_what_and_how_answers_are_combined() {
+    let config = user(
+        r#"
+[group.g]
+servers = ["a"]
+combine = { hover = "first", document-symbols = "all", "textDocument/foldingRange" = "all" }
+wait = { completion = "500ms" }
+diagnostics_wait = "1s"
+[server.a]
+files = ["**/*.ts", "e2e/**"]
+root_markers = ["biome.json", "node_modules/x"]
+root_required = true
+handles = ["a/*", "b/c"]
+start = "document"
+"#,
+    );
+    let (group, server) = (&config.groups["g"], &config.servers["a"]);
+    let combine = [
+        ("document-symbols", Combine::All),
+        ("hover", Combine::First),
+        ("textDocument/foldingRange", Combine::All),
+    ];
+    assert_eq!(group.combine, combine.map(|(feature, how)| (feature.to_owned(), how)).into());
+    assert_eq!(group.wait, [("completion".to_owned(), Duration::from_millis(500))].into());
+    assert_eq!(group.diagnostics_wait, Duration::from_secs(1));
+    assert_eq!(server.files, ["**/*.ts", "e2e/**"]);
+    assert_eq!(server.root_markers, ["biome.json", "node_modules/x"]);
+    assert_eq!(server.handles, ["a/*", "b/c"]);
+    assert_eq!((server.root_required, server.start), (true, StartAt::Document));
+}
+
+#[test]
+fn config_reports_mistakes_in_who_gets_what() {
+    check_problems(
+        r#"
+[group.g]
+servers = ["a"]
+combine = { format = "all", hover = "best", signature-help = "all", hovr = "first" }
+wait = { hover = 3 }
+[server.a]
+files = ["a{b"]
+root_markers = ["/a", "../b"]
+handles = ["*", "a*b"]
+start = "later"
+"#,
+        &expect![[r#"
+            config.toml:4: `group.g.combine.format`: "format" goes to one server, or its answers are always joined
+            config.toml:4: `group.g.combine.hover`: expected one of "all", "first", found "best"
+            config.toml:4: `group.g.combine.hovr`: unknown feature "hovr"; did you mean "hover"?
+            config.toml:4: `group.g.combine.signature-help`: "signature-help" has one answer, which cannot be joined with others
+            config.toml:5: `group.g.wait.hover`: expected a duration such as "500ms", found 3
+            config.toml:7: `server.a.files[0]`: expected a glob such as "**/*.ts", found "a{b": unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)
+            config.toml:8: `server.a.root_markers[0]`: expected a path below a folder such as "biome.json", found "/a"
+            config.toml:8: `server.a.root_markers[1]`: expected a path below a folder such as "biome.json", found "../b"
+            config.toml:9: `server.a.handles[0]`: expected a method such as "rust-analyzer/*", found "*"
+            config.toml:9: `server.a.handles[1]`: expected a method such as "rust-analyzer/*", found "a*b"
+            config.toml:10: `server.a.start`: expected one of "now", "document", found "later""#]],
     );
 }

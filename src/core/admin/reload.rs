@@ -157,7 +157,8 @@ impl Admin {
         if server.settings.builtin_tools != prepared.server.builtin_tools {
             of_copilot.push(Reloaded::BuiltinTools);
         }
-        let others = prepared.group.take().map(|it| it.others).unwrap_or_default();
+        let mut group = prepared.group.take();
+        let others = group.as_mut().map(|it| std::mem::take(&mut it.others)).unwrap_or_default();
         let relaunch = server.launch != prepared.launch || mux.has_new_launch(&others);
         if server.settings != prepared.server || mux.has_new_settings(&others) {
             changed.push("settings");
@@ -168,6 +169,9 @@ impl Admin {
         let kind = prepared.server.kind;
         mux.adopt_members(&prepared.config, others);
         mux.adopt_settings(id, prepared);
+        if let Some(group) = group {
+            mux.adopt_group(group);
+        }
         match (kind, &copilot) {
             (Some(ServerKind::Copilot), None) => *copilot = Some(Copilot::new(mux, id)),
             (Some(ServerKind::Generic), Some(_)) => *copilot = None,

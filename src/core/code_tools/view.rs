@@ -26,7 +26,7 @@ const REST: Duration = Duration::from_millis(300);
 const BEGINS: Duration = Duration::from_secs(3);
 
 /// Servers that answer for single files until they have reported that their project is loaded.
-const LOADS_PROJECT: [&str; 1] = ["typescript-language-server"];
+const LOADS_PROJECT: [&str; 2] = ["typescript", "typescript-language-server"];
 
 /// A server.
 #[derive(Debug)]

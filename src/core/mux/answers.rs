@@ -35,6 +35,8 @@ impl Mux {
         let bridged = if pending.owner.is_client() { self.of_successor(pending, answer) } else { None };
         let answer = bridged.as_ref().unwrap_or(answer);
         if let Owner::Client(client, wire) = &pending.owner {
+            let renamed = self.told_by_member(pending, answer);
+            let answer = renamed.as_ref().unwrap_or(answer);
             let told = match pending.purpose {
                 Purpose::Initialize => self.with_commands(answer).with_id(wire.clone().into()),
                 _ => answer.with_id(wire.clone().into()),
@@ -48,6 +50,8 @@ impl Mux {
     /// Forwards a server's answer to the client.
     pub(crate) fn pass_answer(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
         self.close_token(process, pending, answer);
+        self.on_pulled(process, pending, answer);
+        self.on_relayed(pending, answer);
         self.answer_client(pending, answer);
         self.note_answered(process, pending, answer);
     }

@@ -222,6 +222,7 @@ impl Mux {
             let (launch, config) = (Arc::new(launch), Arc::clone(&config));
             self.add_primary(Definition { name, settings: server, launch, config, missing });
         }
+        self.start_members();
         first
     }
 
@@ -233,7 +234,6 @@ impl Mux {
         self.join_group(server, &name);
         let new = NewBackend { server, role: Role::Primary, alias: name.clone(), name };
         self.backends.add(new, now);
-        self.start(primary);
         server
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     core::ids::RequestId,
-    rpc::{ErrorCode, Frame, RawId, text},
+    rpc::{ErrorCode, Frame, RawId, member, text},
     util::redact::redact,
 };
 
@@ -14,6 +14,12 @@ pub(crate) fn reason(answer: &Frame) -> String {
     let error = answer.error_value().unwrap_or_default();
     let said = text(error, &["message"]).unwrap_or_else(|| String::from_utf8_lossy(error).into_owned());
     redact(&said).into_owned()
+}
+
+/// The code of an error answer.
+pub(crate) fn error_code(answer: &Frame) -> Option<i64> {
+    let error = answer.error_value()?;
+    std::str::from_utf8(&error[member(error, "code")?]).ok()?.parse().ok()
 }
 
 /// Why a server did not answer a request.

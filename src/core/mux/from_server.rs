@@ -67,8 +67,12 @@ impl Mux {
             }
             "workspace/configuration" => {
                 let sections = sections(params);
-                self.ask_editor_for(process, frame, Purpose::Configuration { sections });
+                if !self.answer_configured(process, frame, &sections) {
+                    self.ask_editor_for(process, frame, Purpose::Configuration { sections });
+                }
             }
+            "workspace/workspaceFolders" if self.answer_root(process, frame) => {}
+            _ if self.on_refresh(process, frame) => {}
             method => {
                 let key = self.token_key(process, method);
                 let lifetime = match method {
@@ -121,6 +125,9 @@ impl Mux {
         self.note_published(process, &frame);
         if self.is_group() && frame.method() == Some("textDocument/publishDiagnostics") {
             return self.on_member_published(process, frame);
+        }
+        if self.relay(process, &frame) {
+            return;
         }
         if frame.method() != Some("window/showMessage") || self.is_new_message(process, &frame) {
             self.tell_editor(frame);

@@ -241,6 +241,7 @@ impl Mux {
             }
             _ => self.fail(owner, failure),
         }
+        self.fail_relayed(purpose);
         if let Purpose::Copilot(purpose) = purpose {
             self.dropped.push(purpose.clone());
         }

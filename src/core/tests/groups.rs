@@ -1,5 +1,8 @@
 //! Several servers behind one editor.
 
+mod diagnostics;
+mod routing;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
@@ -27,6 +30,7 @@ fn member(name: &str) -> Member {
         cwd: None,
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
+        root: None,
     };
     let mut server = ServerConfig { kind: Some(ServerKind::Generic), ..ServerConfig::default() };
     server.policy.required = false;
@@ -41,8 +45,15 @@ pub(super) fn group(names: &[&str]) -> Stage {
     it.name = names[0].to_owned();
     it.server.policy.required = false;
     let others = names[1..].iter().map(|it| member(it)).collect();
-    it.group =
-        Some(Group { name: "python".to_owned(), start_wait: START_WAIT, order: BTreeMap::new(), others });
+    it.group = Some(Group {
+        name: "python".to_owned(),
+        start_wait: START_WAIT,
+        diagnostics_wait: Duration::ZERO,
+        order: BTreeMap::new(),
+        combine: BTreeMap::new(),
+        wait: BTreeMap::new(),
+        others,
+    });
     it
 }
 
@@ -69,8 +80,9 @@ fn pair(capabilities: &Value) -> Stage {
 
 fn pair_of(a: &Value, b: &Value) -> Stage {
     let mut it = group(&["a", "b"]);
-    let hover = json!({"textDocument": {"hover": {"contentFormat": ["markdown"]}}});
-    initialize(&mut it, &hover);
+    let mut editor = json!({"textDocument": {"hover": {"contentFormat": ["markdown"]}}});
+    editor["workspace"] = json!({"configuration": true});
+    initialize(&mut it, &editor);
     ready(&mut it, A, a);
     ready(&mut it, B, b);
     it.editor(json!({"method": "initialized", "params": {}}));
@@ -365,6 +377,7 @@ fn diagnostics_of_members_are_shown_together() {
     let mut it = pair(&documents());
     let publish = |it: &mut Stage, by: ProcessId, list: Value| {
         let params = json!({"uri": "file:///u", "version": 1, "diagnostics": list});
+        it.pass(Duration::from_millis(10));
         it.server(by, json!({"method": "textDocument/publishDiagnostics", "params": params}));
         it.take(EDITOR).pop().map_or(Value::Null, |it| it["params"]["diagnostics"].clone())
     };

@@ -269,6 +269,7 @@ impl Stage {
             cwd: None,
             max_message: 1 << 20,
             write_stall: Duration::from_mins(1),
+            root: None,
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),

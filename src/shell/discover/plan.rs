@@ -7,9 +7,10 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     Env, Workspace,
     prepare::{CliServer, CliServers, choose, section_of, target},
+    roots::{Place, place_of},
 };
 use crate::config::{
-    Config, GroupConfig, MemberConfig, ServerConfig, nearest,
+    Combine, Config, GroupConfig, MemberConfig, ServerConfig, nearest,
     presets::{Choice, complete, preset, preset_names},
 };
 
@@ -22,6 +23,8 @@ pub(super) struct Plan {
     pub(super) group: Option<GroupPlan>,
     /// By name of a member: what could stand in its place.
     pub(super) alternatives: BTreeMap<String, Vec<&'static str>>,
+    /// Members that are left out, and why.
+    pub(super) absent: Vec<String>,
 }
 
 /// What holds for a group as a whole.
@@ -31,8 +34,28 @@ pub struct GroupPlan {
     pub name: String,
     /// How long `initialize` is held.
     pub start_wait: Duration,
+    /// How long the first diagnostics wait for others.
+    pub diagnostics_wait: Duration,
     /// Who goes first for a feature.
     pub order: BTreeMap<String, Vec<String>>,
+    /// How the answers for a feature become one.
+    pub combine: BTreeMap<String, Combine>,
+    /// How long others are waited for.
+    pub wait: BTreeMap<String, Duration>,
+}
+
+impl GroupPlan {
+    /// A group without settings, which waits for nobody.
+    pub(crate) fn of(name: &str) -> GroupPlan {
+        GroupPlan {
+            name: name.to_owned(),
+            start_wait: Duration::ZERO,
+            diagnostics_wait: Duration::ZERO,
+            order: BTreeMap::new(),
+            combine: BTreeMap::new(),
+            wait: BTreeMap::new(),
+        }
+    }
 }
 
 /// Chooses the servers; their sections are there afterwards, with what the command line says.
@@ -47,7 +70,7 @@ pub(super) fn plan(
         (None, [], None) => {
             let name = choose(config)?;
             let members = vec![MemberConfig::of(&name)];
-            return Ok(Plan { members, group: None, alternatives: BTreeMap::new() });
+            return Ok(Plan { members, group: None, alternatives: BTreeMap::new(), absent: Vec::new() });
         }
         (None, [_, ..], _) => None,
     };
@@ -63,12 +86,31 @@ pub(super) fn plan(
         let name = add_command(command, &group, config)?;
         group.servers.push(MemberConfig::of(&name));
     }
+    let absent = leave_out(&mut group, config, workspace);
     let names: Vec<&str> = group.servers.iter().map(|it| it.server.as_str()).collect();
     let name = named.unwrap_or_else(|| names.join("+"));
     let is_group = names.len() > 1;
-    let GroupConfig { servers, order, start_wait } = group;
-    let group = is_group.then_some(GroupPlan { name, start_wait, order });
-    Ok(Plan { members: servers, group, alternatives })
+    let GroupConfig { servers, order, combine, wait, start_wait, diagnostics_wait } = group;
+    let group = is_group.then_some(GroupPlan { name, start_wait, diagnostics_wait, order, combine, wait });
+    Ok(Plan { members: servers, group, alternatives, absent })
+}
+
+/// Takes those out of the group that the workspace has no use for, unless that leaves nobody. Gives why.
+fn leave_out(group: &mut GroupConfig, config: &Config, workspace: &Workspace) -> Vec<String> {
+    let is_wanted = |member: &MemberConfig| {
+        let server = config.servers.get(&member.server);
+        server.is_none_or(|it| !it.root_required || place_of(&it.root_markers, workspace) != Place::Nowhere)
+    };
+    let (wanted, others): (Vec<_>, Vec<_>) = group.servers.iter().cloned().partition(is_wanted);
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    group.servers = wanted;
+    let why = |member: &MemberConfig| {
+        let markers = config.servers.get(&member.server).map(|it| it.root_markers.join(", "));
+        format!("{} is not used here: the workspace has no {}", member.server, markers.unwrap_or_default())
+    };
+    others.iter().map(why).collect()
 }
 
 /// Adds the section of a command that is not in the group yet, and gives its name.

@@ -5,17 +5,20 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
+
 use super::{
     Env, agents,
     files::{UserConfig, merge_workspace},
     path::{Skipped, Workspace, is_executable, on_path, real},
     places::PACKAGE,
     plan::{GroupPlan, Plan, plan},
+    roots,
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
     agents::{Registry, unknown_tiers, unused_by_leads},
-    config::{Config, MemberConfig, ServerConfig, ServerKind},
+    config::{Config, MemberConfig, ServerConfig, ServerKind, presets::package_of},
     core::event::{Group, Launch, Member, Prepared},
 };
 
@@ -119,8 +122,10 @@ pub(super) fn prepare_plan(
         Some(_) => [&first].into_iter().chain(&others).filter_map(missing_member).collect(),
         None => Vec::new(),
     };
-    let group =
-        plan.group.map(|GroupPlan { name, start_wait, order }| Group { name, start_wait, order, others });
+    let group = plan.group.map(|it| {
+        let GroupPlan { name, start_wait, diagnostics_wait, order, combine, wait } = it;
+        Group { name, start_wait, diagnostics_wait, order, combine, wait, others }
+    });
     Ok(Prepared {
         config: Arc::new(config),
         name: first.name,
@@ -143,9 +148,12 @@ struct Members {
 fn find_members(plan: &Plan, config: &Config, workspace: &Workspace, env: &Env) -> Result<Members, String> {
     let is_alone = plan.group.is_none();
     let mut members = Vec::new();
-    for (name, server) in sections(plan, config) {
+    for (name, server) in sections(plan, config, workspace, env) {
         let member = match target(&name, &server, workspace, env) {
-            Ok(Target { server, launch, .. }) => Member { name, server, launch, missing: None },
+            Ok(Target { server, mut launch, .. }) => {
+                launch.root = if is_alone { None } else { own_root(&server, workspace) };
+                Member { name, server, launch, missing: None }
+            }
             Err(missing) if is_alone && server.policy.required => return Err(missing.message),
             Err(missing) => {
                 let launch = nothing(&server);
@@ -181,13 +189,43 @@ fn with_alternatives(message: String, alternatives: Option<&Vec<&'static str>>) 
 }
 
 /// The sections of the chosen servers, as they hold in their group.
-fn sections(plan: &Plan, config: &Config) -> Vec<(String, ServerConfig)> {
+fn sections(plan: &Plan, config: &Config, workspace: &Workspace, env: &Env) -> Vec<(String, ServerConfig)> {
+    let package = |name: &str| {
+        let server = config.servers.get(name)?;
+        let launch = target(name, server, workspace, env).ok()?.launch;
+        let script = launch.args.first().map(PathBuf::from).filter(|it| it.is_absolute());
+        let program = real(&script.unwrap_or(launch.program));
+        program.ancestors().skip(1).find(|it| it.join("package.json").is_file()).map(Path::to_owned)
+    };
     let section = |member: &MemberConfig| {
         let mut server = config.servers.get(&member.server).cloned().unwrap_or_default();
         server.narrow(member);
+        server.init_options.values_mut().for_each(|it| name_packages(it, &package));
         (member.server.clone(), server)
     };
     plan.members.iter().map(section).collect()
+}
+
+/// Writes the folders of packages where they are named.
+fn name_packages(value: &mut Value, package: &dyn Fn(&str) -> Option<PathBuf>) {
+    match value {
+        Value::String(text) => {
+            if let Some(name) = package_of(text) {
+                *text = package(name).map_or_else(String::new, |it| it.to_string_lossy().into_owned());
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|it| name_packages(it, package)),
+        Value::Object(all) => all.values_mut().for_each(|it| name_packages(it, package)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The folder that a member works in, if it is not that of the workspace.
+fn own_root(server: &ServerConfig, workspace: &Workspace) -> Option<PathBuf> {
+    match roots::place_of(&server.root_markers, workspace) {
+        roots::Place::At(folder) => Some(folder).filter(|it| !workspace.folders().contains(it)),
+        roots::Place::Below | roots::Place::Nowhere => None,
+    }
 }
 
 /// The agents that hold in a workspace, and what became of the files that define agents.
@@ -222,6 +260,8 @@ pub struct Targets {
     pub warnings: Vec<String>,
     /// The group that they are, if they are one: all of them, by rank.
     pub group: Option<GroupPlan>,
+    /// Members of the group that are left out, and why.
+    pub absent: Vec<String>,
 }
 
 /// Finds all configured servers, those of single folders included.
@@ -241,7 +281,12 @@ pub fn targets(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<Targ
     let found = |(label, name, server): (String, &String, &ServerConfig)| {
         (label, target(name, server, &workspace, env))
     };
-    Ok(Targets { servers: general.chain(special).map(found).collect(), warnings, group: None })
+    Ok(Targets {
+        servers: general.chain(special).map(found).collect(),
+        warnings,
+        group: None,
+        absent: Vec::new(),
+    })
 }
 
 /// The servers that a command line names, with what there is to start.
@@ -264,8 +309,8 @@ pub fn named_targets(
         });
         (name, found)
     };
-    let servers = sections(&plan, &config).into_iter().map(found).collect();
-    Ok(Targets { servers, warnings, group: plan.group })
+    let servers = sections(&plan, &config, &workspace, env).into_iter().map(found).collect();
+    Ok(Targets { servers, warnings, group: plan.group, absent: plan.absent })
 }
 
 /// Finds the server of a section.
@@ -305,6 +350,7 @@ pub fn target(
         cwd,
         max_message: server.max_message,
         write_stall: server.write_stall,
+        root: None,
     };
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
 }
@@ -318,6 +364,7 @@ fn nothing(server: &ServerConfig) -> Launch {
         cwd: None,
         max_message: server.max_message,
         write_stall: server.write_stall,
+        root: None,
     }
 }
 

@@ -73,10 +73,9 @@ pub fn prepare_tools(
         let server = confined(name, server, &workspace, env)?;
         config.servers.insert(name.clone(), server);
     }
-    let group =
-        GroupPlan { name: GROUP.to_owned(), start_wait: Duration::from_secs(3), order: BTreeMap::new() };
+    let group = GroupPlan { start_wait: Duration::from_secs(3), ..GroupPlan::of(GROUP) };
     let members = names.iter().map(|it| MemberConfig::of(it)).collect();
-    let plan = Plan { members, group: Some(group), alternatives: BTreeMap::new() };
+    let plan = Plan { members, group: Some(group), alternatives: BTreeMap::new(), absent: Vec::new() };
     prepare_plan(plan, config, Vec::new(), &Place { user, workspace: &workspace, env })
 }
 
@@ -120,7 +119,9 @@ fn confined(
     workspace: &Workspace,
     env: &Env,
 ) -> Result<ServerConfig, String> {
-    if name != "typescript-language-server" || server.init_options.contains_key("tsserver") {
+    if !["typescript", "typescript-language-server"].contains(&name)
+        || server.init_options.contains_key("tsserver")
+    {
         return Ok(server);
     }
     // By itself it prefers the `typescript` in the workspace's `node_modules`.

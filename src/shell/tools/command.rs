@@ -77,6 +77,7 @@ pub(super) fn launch(
         cwd,
         max_message: 0,
         write_stall: Duration::MAX,
+        root: None,
     }
 }
 

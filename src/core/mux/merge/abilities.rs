@@ -7,10 +7,13 @@ mod filters;
 mod limit;
 mod offers;
 
-pub(crate) use self::{filters::FileChange, limit::Limit};
+pub(crate) use self::{
+    filters::{FileChange, Globs},
+    limit::Limit,
+};
 use self::{
     filters::{OpenNotebook, Place},
-    offers::{Offer, Saves, What},
+    offers::{Offer, Said, Saves, What},
 };
 use super::{
     capabilities::{self, capabilities, flag, is_yes},
@@ -259,6 +262,25 @@ impl Abilities {
     /// How it counts in a line.
     pub(crate) fn encoding(&self) -> &str {
         &self.encoding
+    }
+
+    fn diagnostics(&self) -> impl Iterator<Item = &Offer> {
+        self.offers.iter().filter(|it| it.registered == capabilities::DIAGNOSTIC.registered)
+    }
+
+    /// Under which name it is asked for diagnostics, if it has said one.
+    pub(crate) fn diagnostics_identifier(&self) -> Option<&str> {
+        self.diagnostics().find_map(|it| it.identifier.as_deref())
+    }
+
+    /// Whether it has said that it is asked for diagnostics under this name.
+    pub(crate) fn has_identifier(&self, identifier: &str) -> bool {
+        self.diagnostics().any(|it| it.identifier.as_deref() == Some(identifier))
+    }
+
+    /// Whether it is asked for diagnostics with others, because it said so at once or has no name for it.
+    pub(crate) fn is_asked_with_others(&self) -> bool {
+        self.diagnostics().any(|it| it.said == Said::InAnswer || it.identifier.is_none())
     }
 
     /// What its commands are called.

@@ -1,13 +1,22 @@
 //! Diagnostics in the context of a request for code actions: each member is told those that it has made, as it has made
 //! them, and those that nobody has.
 
-use super::group::Group;
+use super::{
+    abilities::Abilities,
+    group::{Group, Member},
+    reports::has_merged_id,
+};
 use crate::{
     core::{
         event::{ProcessId, ServerId},
-        mux::{Mux, merge::abilities::Portion, requests::Pending, session::documents::uri},
+        mux::{
+            Mux,
+            merge::{abilities::Portion, reports::Noted},
+            requests::{Pending, To},
+            session::documents::uri,
+        },
     },
-    rpc::{Frame, Patch, elements, path, text},
+    rpc::{Frame, Patch, RawId, elements, path, text},
 };
 
 const DIAGNOSTICS: [&str; 2] = ["context", "diagnostics"];
@@ -23,7 +32,8 @@ impl Group {
         let Some(uri) = uri(params, "textDocument") else { return frame };
         let list = &params[range];
         let is_own = |one: &&[u8]| {
-            let makers = self.shown.makers(&uri, one);
+            let mut makers = self.shown.makers(&uri, one);
+            makers.extend(self.reports.makers(&uri, one));
             makers.is_empty() || makers.contains(&rank)
         };
         let all: Vec<&[u8]> = elements(list).map(|it| &list[it]).collect();
@@ -77,14 +87,114 @@ impl Group {
     }
 }
 
-impl Mux {
-    /// A member has answered a pull: the editor may ask about what it says.
-    pub(super) fn note_pulled(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
-        let Some(server) = self.backend(process.backend).map(|it| it.server) else { return };
-        let Some(group) = self.group.as_deref_mut() else { return };
-        let uri = uri(pending.frame.params().unwrap_or(b"{}"), "textDocument");
-        if let (Some(uri), Some(rank), Some(result)) = (uri, group.rank(server), answer.result()) {
-            group.shown.pulled(&uri, rank, result);
+impl Group {
+    /// The members that are meant by the identifier of a request for diagnostics, which is that of a registration of one
+    /// of them, or else of all that have not registered theirs.
+    pub(super) fn by_identifier(&self, params: &[u8], able: Vec<ServerId>) -> Vec<ServerId> {
+        let identifier = text(params, &["identifier"]);
+        let some = |is_meant: &dyn Fn(&Member) -> bool| -> Vec<ServerId> {
+            let found = self.members().iter().filter(|it| able.contains(&it.server) && is_meant(it));
+            found.map(|it| it.server).collect()
+        };
+        let has = |it: &Member, identifier: &str| {
+            it.abilities.as_ref().is_some_and(|it| it.has_identifier(identifier))
+        };
+        let found = match &identifier {
+            Some(identifier) => {
+                let one = qualified(identifier)
+                    .filter(|(_, name)| self.members().iter().any(|it| it.name == *name));
+                match one {
+                    Some((own, name)) => some(&|it| it.name == name && has(it, own)),
+                    None => some(&|it| has(it, identifier)).into_iter().take(1).collect(),
+                }
+            }
+            None => some(&|it| it.abilities.as_ref().is_some_and(Abilities::is_asked_with_others)),
+        };
+        if found.is_empty() { able } else { found }
+    }
+
+    /// What the editor is told that the identifier of a member is: another member may have the same.
+    pub(super) fn told_identifier(&self, server: ServerId, own: &str) -> Option<String> {
+        let has = |it: &&Member| it.abilities.as_ref().is_some_and(|it| it.has_identifier(own));
+        let is_taken = self.members().iter().filter(has).any(|it| it.server != server);
+        let name = &self.members().iter().find(|it| it.server == server)?.name;
+        is_taken.then(|| format!("{own}@{name}"))
+    }
+
+    /// A request for diagnostics as a member is asked it: with its own identifier and result ids. `None`: as it is.
+    pub(super) fn with_own_report(
+        &self,
+        process: ProcessId,
+        server: ServerId,
+        frame: &Frame,
+    ) -> Option<Frame> {
+        let params = frame.params()?;
+        let rank = self.rank(server)?;
+        match frame.method() {
+            Some("workspace/diagnostic") => {
+                Some(frame.with_params(&self.reports.with_own_ids(process, rank, params)?))
+            }
+            Some(PULL) => {
+                let mut own = Patch::of(params);
+                if has_merged_id(params) {
+                    own.remove("previousResultId");
+                }
+                let told = text(params, &["identifier"]);
+                let identifier = match &told {
+                    Some(told) => {
+                        qualified(told).map(|(own, _)| own).filter(|_| self.is_foreign(server, told))
+                    }
+                    None => self.abilities(server)?.diagnostics_identifier(),
+                };
+                if let Some(identifier) = identifier {
+                    own.set("identifier", RawId::text(identifier).as_bytes());
+                }
+                let own = own.finish();
+                (own != params).then(|| frame.with_params(&own))
+            }
+            _ => None,
         }
     }
+
+    fn is_foreign(&self, server: ServerId, identifier: &str) -> bool {
+        self.abilities(server).is_some_and(|it| !it.has_identifier(identifier))
+    }
 }
+
+/// `OWN@MEMBER`.
+fn qualified(identifier: &str) -> Option<(&str, &str)> {
+    identifier.rsplit_once('@')
+}
+
+impl Mux {
+    /// An answer of one member to the editor with commands as the editor calls them. `None`: as it is.
+    pub(in crate::core::mux) fn told_by_member(&self, pending: &Pending, answer: &Frame) -> Option<Frame> {
+        let group = self.group.as_deref()?;
+        let To::Process(process) = pending.to else { return None };
+        let server = self.backend(process.backend)?.server;
+        group.with_told_commands(Some(server), pending, answer)
+    }
+
+    /// A member has answered a pull of the editor. `None`: it is no answer to one, or no report.
+    pub(super) fn note_report(
+        &mut self,
+        process: ProcessId,
+        pending: &Pending,
+        answer: &Frame,
+    ) -> Option<Noted> {
+        let now = self.now();
+        let params = pending.frame.params().filter(|_| pending.frame.method() == Some(PULL))?;
+        let server = self.backend(process.backend)?.server;
+        let group = self.group.as_deref_mut()?;
+        let (uri, rank) = (uri(params, "textDocument")?, group.rank(server)?);
+        let Some(result) = answer.result() else {
+            let has_findings = group.reports.has_findings(rank, &uri);
+            group.refreshes.note_failed(now, rank, answer, has_findings);
+            return None;
+        };
+        group.refreshes.note_reported(rank);
+        Some(group.reports.note((process, rank), &uri, result))
+    }
+}
+
+const PULL: &str = "textDocument/diagnostic";

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tracing::{debug, info, warn};
 
 use crate::{
-    config::Config,
+    config::{Combine, Config},
     core::{
         event::{self, BackendId, ClientId, Peer, ProcessId, ServerId},
         ids::RequestId,
@@ -23,11 +23,18 @@ use crate::{
             Mux, Severity,
             failure::{Cause, Failure},
             merge::{
-                abilities::{Abilities, Limit},
+                abilities::{Abilities, Globs, Limit},
                 answers::{ClientShape, Legends},
+                commands::Renamed,
+                known::Known,
+                methods::{Method, Plan},
+                pulls::Pulls,
                 questions::Questions,
+                refreshing::{DIAGNOSTIC_REFRESH, Refreshes},
                 registering::Untold,
-                shown::{Outdated, Shown},
+                reports::Reports,
+                roots,
+                shown::{Publication, Shown},
                 union::{self, MemberLegends},
             },
             pool::{
@@ -49,11 +56,20 @@ pub(crate) struct Group {
     start_wait: Duration,
     /// Who goes first for a feature, by the feature's name.
     order: BTreeMap<String, Vec<String>>,
+    /// How answers become one, if not as usual.
+    combine: BTreeMap<String, Combine>,
+    /// How long others are waited for, if not as usual.
+    wait: BTreeMap<String, Duration>,
     opening: Opening,
     /// In the order of the servers, which is the order of ranks.
     pub(super) members: Vec<Member>,
     pub(super) questions: Questions,
     pub(super) shown: Shown,
+    pub(super) reports: Reports,
+    pub(super) pulls: Pulls,
+    pub(super) refreshes: Refreshes,
+    pub(super) renamed: Renamed,
+    pub(super) known: Known,
     /// Parameters of the editor's `initialize`.
     editor: Bytes,
     pub(super) client: ClientShape,
@@ -88,6 +104,8 @@ pub(super) struct Member {
     pub(super) abilities: Option<Abilities>,
     /// Its answer to that.
     result: Bytes,
+    /// The documents that it is used for; all if `None`.
+    files: Option<Globs>,
 }
 
 /// What has become of a member's start.
@@ -102,15 +120,22 @@ enum Start {
 const NOTHING: &[u8] = br#"{"capabilities":{}}"#;
 
 impl Group {
-    fn new(name: String, start_wait: Duration, order: BTreeMap<String, Vec<String>>) -> Group {
+    fn new(it: event::Group) -> Group {
         Group {
-            name,
-            start_wait,
-            order,
+            name: it.name,
+            start_wait: it.start_wait,
+            order: it.order,
+            combine: it.combine,
+            wait: it.wait,
             opening: Opening::Waiting,
             members: Vec::new(),
             questions: Questions::default(),
-            shown: Shown::default(),
+            shown: Shown::waiting(it.diagnostics_wait),
+            reports: Reports::default(),
+            pulls: Pulls::default(),
+            refreshes: Refreshes::default(),
+            renamed: Renamed::default(),
+            known: Known::default(),
             editor: Bytes::new(),
             client: ClientShape::default(),
             offered: Bytes::new(),
@@ -120,8 +145,20 @@ impl Group {
         }
     }
 
-    pub(super) fn add(&mut self, server: ServerId, name: String) {
-        self.members.push(Member { server, name, abilities: None, result: Bytes::new() });
+    pub(super) fn add(&mut self, server: ServerId, name: String, files: &[String]) {
+        let files = Globs::of(files);
+        self.members.push(Member { server, name, abilities: None, result: Bytes::new(), files });
+    }
+
+    /// Whether a member is used for some documents only, by their paths.
+    pub(super) fn has_files(&self, server: ServerId) -> bool {
+        self.members.iter().any(|it| it.server == server && it.files.is_some())
+    }
+
+    /// Whether a member is used for the document of this URI, by its path.
+    pub(super) fn is_for_file(&self, server: ServerId, uri: &str) -> bool {
+        let files = self.members.iter().find(|it| it.server == server).and_then(|it| it.files.as_ref());
+        files.is_none_or(|it| it.fit(uri))
     }
 
     pub(super) fn members(&self) -> &[Member] {
@@ -153,6 +190,25 @@ impl Group {
         servers.sort_by_key(place);
     }
 
+    /// What is set for a method, or for its feature.
+    fn set_for<'a, V>(all: &'a BTreeMap<String, V>, row: &Method) -> Option<&'a V> {
+        all.get(row.name).or_else(|| all.get(row.feature))
+    }
+
+    /// What becomes of the answers to requests of this method.
+    pub(super) fn plan(&self, row: &Method) -> Plan {
+        match (Group::set_for(&self.combine, row), row.plan, row.combined) {
+            (Some(Combine::First), Plan::All(_), _) => Plan::First,
+            (Some(Combine::All), Plan::First, Some(shape)) => Plan::All(shape),
+            (_, plan, _) => plan,
+        }
+    }
+
+    /// How long others are waited for once a member has something to say.
+    pub(super) fn budget(&self, row: &Method) -> Option<Duration> {
+        Group::set_for(&self.wait, row).copied().or(row.budget)
+    }
+
     /// The place of a server in the ranks.
     pub(super) fn rank(&self, server: ServerId) -> Option<usize> {
         self.members.iter().position(|it| it.server == server)
@@ -161,23 +217,6 @@ impl Group {
     /// Parameters of the editor's `initialize`.
     pub(super) fn editor(&self) -> &[u8] {
         &self.editor
-    }
-
-    /// The members that may know the command of these parameters: the best that offers it, else all.
-    pub(super) fn of_command(&self, params: &[u8]) -> Vec<ServerId> {
-        let name = text(params, &["command"]).unwrap_or_default();
-        let offers = |it: &&Member| it.abilities.as_ref().is_some_and(|it| it.commands().contains(&name));
-        match self.members.iter().find(offers) {
-            Some(best) => vec![best.server],
-            None => self.members.iter().map(|it| it.server).collect(),
-        }
-    }
-
-    /// The member of this name, if it offers this command.
-    pub(super) fn offers(&self, command: &str, member: &str) -> Option<ServerId> {
-        let found = self.members.iter().find(|it| it.name == member)?;
-        let commands = found.abilities.as_ref()?.commands();
-        commands.iter().any(|it| it == command).then_some(found.server)
     }
 
     /// Characters that commit a completion of this member, if the editor was not told them as the group's.
@@ -207,12 +246,13 @@ impl Group {
 
     /// What older processes of a member have published and this one has not: publications without it.
     pub(in crate::core::mux) fn stale_diagnostics(&mut self, process: ProcessId) -> Vec<Vec<u8>> {
+        self.reports.stale(process);
         self.shown.stale(process)
     }
 
-    /// A member has no process any more: publications without what it said.
-    pub(in crate::core::mux) fn lost_diagnostics(&mut self, backend: BackendId) -> Vec<Vec<u8>> {
-        self.shown.abandoned(backend)
+    /// Whether older processes of a member have said something about documents that counts.
+    pub(in crate::core::mux) fn has_stale_diagnostics(&self, process: ProcessId) -> bool {
+        self.shown.has_stale(process) || self.reports.has_stale(process)
     }
 
     fn deadline(&self) -> Option<Deadline> {
@@ -221,7 +261,10 @@ impl Group {
             Opening::Waiting | Opening::Done => None,
         };
         let question = self.questions.deadline().map(|at| (at, "a part of an answer is missing"));
-        opening.into_iter().chain(question).min_by_key(|(at, _)| *at)
+        let shown = self.shown.deadline().map(|at| (at, "diagnostics have waited for others"));
+        let pull = self.pulls.deadline().map(|at| (at, "diagnostics are to be pulled"));
+        let refresh = self.refreshes.deadline().map(|at| (at, "the editor is to ask again"));
+        [opening, question, shown, pull, refresh].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 }
 
@@ -243,16 +286,17 @@ impl Mux {
     }
 
     /// Several servers share the editor. Gives those after the first.
-    pub(in crate::core::mux) fn begin_group(&mut self, group: event::Group) -> Vec<event::Member> {
-        let event::Group { name, start_wait, order, others } = group;
-        self.group = Some(Box::new(Group::new(name, start_wait, order)));
+    pub(in crate::core::mux) fn begin_group(&mut self, mut group: event::Group) -> Vec<event::Member> {
+        let others = std::mem::take(&mut group.others);
+        self.group = Some(Box::new(Group::new(group)));
         others
     }
 
     /// A server is a member of the group, if there is one.
     pub(in crate::core::mux) fn join_group(&mut self, server: ServerId, name: &str) {
+        let files = &self.servers.get(server).settings.files;
         if let Some(group) = &mut self.group {
-            group.add(server, name.to_owned());
+            group.add(server, name.to_owned(), files);
         }
     }
 
@@ -277,6 +321,36 @@ impl Mux {
     /// Whether the configuration says something else of one of them.
     pub(crate) fn has_new_settings(&self, others: &[event::Member]) -> bool {
         self.with_others(others).any(|(server, it)| server.settings != it.server)
+    }
+
+    /// The configuration of the group has been read again.
+    pub(crate) fn adopt_group(&mut self, it: event::Group) {
+        let Some(group) = self.group.as_deref_mut() else { return };
+        group.shown.wait_for(it.diagnostics_wait);
+        (group.start_wait, group.order) = (it.start_wait, it.order);
+        (group.combine, group.wait) = (it.combine, it.wait);
+        for id in self.servers.ids() {
+            self.limit_member(id);
+        }
+    }
+
+    /// A member is used for what the configuration says.
+    fn limit_member(&mut self, id: ServerId) {
+        let Server { primary, settings, .. } = self.servers.get(id);
+        let (primary, files) = (*primary, Globs::of(&settings.files));
+        let limit = Limit::new(settings.only.as_deref(), &settings.except);
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(member) = group.member_mut(id) else { return };
+        member.files = files;
+        let Some(abilities) = &mut member.abilities else { return };
+        abilities.limit(limit);
+        let publishes = abilities.publishes();
+        group.note_commands();
+        if !publishes {
+            for params in self.lost_diagnostics(primary).unwrap_or_default() {
+                self.publish(&params);
+            }
+        }
     }
 
     /// The configuration of the members after the first has been read again.
@@ -319,7 +393,7 @@ impl Mux {
         let own = self.initialize_params(params);
         for server in self.servers.iter_mut() {
             let options = Value::Object(server.settings.init_options.clone());
-            let offered = union::offer(&own, &server.name, Some(&options));
+            let offered = roots::rooted(server, union::offer(&own, &server.name, Some(&options)));
             let offered = server.watching(&offered).into_owned();
             server.session.initialize = Patch::of(&offered).remove("workDoneToken").finish().into();
         }
@@ -349,28 +423,37 @@ impl Mux {
         member.abilities = Some(abilities);
         member.result = Bytes::copy_from_slice(result);
         let name = member.name.clone();
+        group.note_commands();
         if encoding != "utf-16" {
             let message = format!(
                 "lspool does not use {name}: it counts characters in {encoding}, although lspool asked for utf-16"
             );
             self.show(Severity::Warning, &message);
         }
+        if is_late {
+            self.begin_pulling(server);
+        }
         if is_late && is_new {
-            self.admit(&name, &union::late(&offered, &editor, &name, result));
+            let late = union::late(&offered, &editor, &name, result);
+            self.admit(server, &name, &late);
         }
     }
 
     /// A member joins after the editor was told what the group can.
-    fn admit(&mut self, name: &str, late: &union::LateMember) {
+    fn admit(&mut self, server: ServerId, name: &str, late: &union::LateMember) {
         info!(name, missing = ?late.missing, "joins late");
         if let Some(params) = &late.register {
             self.ask_editor(Purpose::Plain, "client/registerCapability", Some(params));
         }
         if !late.missing.is_empty() {
             let features = late.missing.join(", ");
+            let (when, hint) = match self.starts_with_document(server) {
+                true => ("with its document", "Set `start = \"now\"` in its section of the configuration"),
+                false => ("late", "Restart the language server in your editor"),
+            };
             let message = format!(
-                "lspool: {name} started late. Your editor cannot add these features later: {features}. Restart \
-                 the language server in your editor to use them."
+                "lspool: {name} started {when}. Your editor cannot add these features later: {features}. {hint} \
+                 to use them."
             );
             self.show(Severity::Warning, &message);
         }
@@ -435,17 +518,48 @@ impl Mux {
 
     /// A member publishes diagnostics: the editor gets them with those of the others.
     pub(in crate::core::mux) fn on_member_published(&mut self, process: ProcessId, frame: Frame) {
+        let now = self.now();
         let Some(server) = self.backend(process.backend).map(|it| it.server) else { return };
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some(rank) = group.rank(server) else { return };
         if group.members[rank].abilities.as_ref().is_some_and(|it| !it.publishes()) {
             return;
         }
-        match group.shown.published(process, rank, frame.params().unwrap_or(b"{}")) {
-            Ok(None) => self.tell_editor(frame),
-            Ok(Some(params)) => self.tell_editor(frame.with_params(&params)),
-            Err(Outdated) => debug!(?process, "diagnostics of an older version are dropped"),
+        if let Some(uri) = text(frame.params().unwrap_or(b"{}"), &["uri"]) {
+            group.pulls.published(server, &uri);
         }
+        let documents = &self.servers.get(server).session.documents;
+        match group.shown.published(now, (process, rank), &frame, |it| documents.version(it)) {
+            Publication::AsItIs => self.tell_editor(frame),
+            Publication::With(params) => self.tell_editor(frame.with_params(&params)),
+            Publication::Held => {}
+            Publication::Outdated => debug!(?process, "diagnostics of an older version are dropped"),
+        }
+    }
+
+    /// What members have said together is told.
+    fn on_shown_deadlines(&mut self) {
+        let now = self.now();
+        let due = self.group.as_deref_mut().map(|it| it.shown.take_due(now));
+        due.into_iter().flatten().for_each(|it| self.tell_editor(it));
+    }
+
+    /// Those that have not answered in time are not waited for; what is due is done.
+    pub(crate) fn on_group_deadlines(&mut self) {
+        self.on_question_deadlines();
+        self.on_shown_deadlines();
+        self.on_pull_deadlines();
+        self.on_refresh_deadlines();
+    }
+
+    /// A member has no process any more: publications without what it said. `None`: there is no group.
+    pub(in crate::core::mux) fn lost_diagnostics(&mut self, backend: BackendId) -> Option<Vec<Vec<u8>>> {
+        let group = self.group.as_deref_mut()?;
+        let lost = group.shown.abandoned(backend);
+        if group.reports.abandoned(backend) {
+            self.ask_for_refresh(DIAGNOSTIC_REFRESH);
+        }
+        Some(lost)
     }
 
     /// When something is to be done about the group.

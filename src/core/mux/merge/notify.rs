@@ -42,7 +42,7 @@ impl Mux {
 
     /// Whether a member is told this notification.
     pub(crate) fn is_for_member(&self, id: ServerId, frame: &Frame) -> bool {
-        self.is_for(id, frame.params().unwrap_or(b"null"))
+        self.is_meant_for(id, frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"))
     }
 
     /// Remembers a notification for a member whose processes a higher owner tells. Gives what is remembered of it.
@@ -57,13 +57,12 @@ impl Mux {
     /// that a higher owner tells.
     pub(crate) fn notify_group(&mut self, frame: &Frame, except: Option<ServerId>) {
         let (method, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
-        if method == "textDocument/didClose"
-            && let (Some(group), Some(uri)) = (self.group.as_deref_mut(), uri(params, "textDocument"))
-        {
-            group.shown.closed(&uri);
-        }
-        let is_meant = |it: &ServerId| Some(*it) != except && self.is_for(*it, params);
+        self.note_document(method, params);
+        let is_meant = |it: &ServerId| Some(*it) != except && self.is_meant_for(*it, method, params);
         let concerned: Vec<ServerId> = self.servers.ids().filter(is_meant).collect();
+        if method == "textDocument/didOpen" {
+            self.start_for_document(&concerned);
+        }
         for id in concerned {
             let configured = self.configuration_for(id, frame);
             let frame = configured.as_ref().unwrap_or(frame);
@@ -94,15 +93,35 @@ impl Mux {
     pub(super) fn is_for(&self, id: ServerId, params: &[u8]) -> bool {
         let server = self.servers.get(id);
         let languages = &server.settings.languages;
-        if languages.is_empty() {
+        let Some(group) = self.group.as_deref() else { return true };
+        if languages.is_empty() && !group.has_files(id) {
             return true;
         }
+        let uri = uri(params, "textDocument");
+        let has_file = |uri: &str| group.is_for_file(id, uri);
         if let Some(language) = text(params, &["textDocument", "languageId"]) {
-            return languages.contains(&language);
+            let is_language = languages.is_empty() || languages.contains(&language);
+            return is_language && uri.as_deref().is_none_or(has_file);
         }
-        let Some(uri) = uri(params, "textDocument") else { return true };
+        let Some(uri) = uri else { return true };
         let is_open = |it: ServerId| self.servers.get(it).session.documents.has(&uri);
         // A document that nobody was told of is for whoever can.
-        is_open(id) || !self.servers.ids().any(is_open)
+        is_open(id) || (!self.servers.ids().any(is_open) && has_file(&uri))
+    }
+
+    /// Whether a message of the editor is for a member, or for another one by its method.
+    fn is_meant_for(&self, id: ServerId, method: &str, params: &[u8]) -> bool {
+        let handler = self.handler(method);
+        let is_folders = method == "workspace/didChangeWorkspaceFolders";
+        handler.is_none_or(|it| it == id) && !(is_folders && self.has_own_root(id)) && self.is_for(id, params)
+    }
+
+    /// The member that the configuration sends all messages of a method to.
+    pub(super) fn handler(&self, method: &str) -> Option<ServerId> {
+        let fits = |it: &String| match it.strip_suffix('*') {
+            Some(beginning) => method.starts_with(beginning),
+            None => it == method,
+        };
+        self.servers.iter().find(|it| it.settings.handles.iter().any(fits)).map(|it| it.id)
     }
 }

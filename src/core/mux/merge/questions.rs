@@ -3,13 +3,11 @@
 //! **A question is answered once, and while it is open one of its parts is.** A part is a request like any other: ids,
 //! cancellation, crashes and health work as for those.
 
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    time::{Duration, Instant},
-};
+mod outcome;
 
-use tracing::{debug, warn};
+use std::{collections::BTreeMap, time::Instant};
+
+use tracing::debug;
 
 use crate::{
     core::{
@@ -19,17 +17,20 @@ use crate::{
             Mux,
             failure::{Cause, Failure, reason},
             merge::{
-                answers::{self, Part},
+                answers,
+                capabilities::Options,
                 group::{Group, Member},
                 methods::{Late, Method, Plan, method},
-                owners::{Maker, makes_items, tag_answer, untagged},
+                owners::{Maker, makes_items, untagged},
+                reports::Noted,
             },
             pool::backend::Backend,
             requests::{Owner, Pending},
+            session::documents::uri,
         },
         purpose::Purpose,
     },
-    rpc::{ErrorCode, Frame, Patch, RawId, elements, member, path, text},
+    rpc::{ErrorCode, Frame, Patch, RawId, member, text},
 };
 
 /// The number of a question.
@@ -72,6 +73,15 @@ enum Slot {
         is_empty: bool,
     },
     Failed(Frame),
+}
+
+fn unavailable() -> Frame {
+    Failure::new(Cause::Unavailable, "the server cannot be asked at the moment").answer(RawId::from(0).into())
+}
+
+fn malformed() -> Frame {
+    Failure::new(Cause::BadAnswer, "the server has answered with something else than a report")
+        .answer(RawId::from(0).into())
 }
 
 #[derive(Debug)]
@@ -169,145 +179,9 @@ impl Questions {
     }
 }
 
-impl Question {
-    fn method(&self) -> &str {
-        self.frame.method().unwrap_or_default()
-    }
-
-    /// How long the others are waited for once a member has said something. What is done before a file is saved is
-    /// waited for.
-    fn budget(&self) -> Option<Duration> {
-        let params = self.frame.params().unwrap_or(b"{}");
-        let only = path(params, &["context", "only"]).map_or(&b"[]"[..], |it| &params[it]);
-        let is_source = |it: Range<usize>| text(&only[it], &[]).is_some_and(|it| it.starts_with("source"));
-        let is_on_save = self.method() == "textDocument/codeAction" && elements(only).any(is_source);
-        self.row.filter(|_| !is_on_save)?.budget
-    }
-
-    /// What has come of it. `is_over`: nobody is waited for any more.
-    fn outcome(&self, is_over: bool, group: &Group) -> Outcome {
-        match self.asking {
-            Asking::First => self.first(is_over),
-            Asking::All(shape) => self.all(is_over, shape, group),
-            Asking::InTurn => self.in_turn(),
-        }
-    }
-
-    fn is_open(slot: &Slot) -> bool {
-        matches!(slot, Slot::Open | Slot::Waiting)
-    }
-
-    fn first(&self, is_over: bool) -> Outcome {
-        for (_, slot) in &self.parts {
-            match slot {
-                Slot::Answered { is_empty: false, answer, maker } => {
-                    return Outcome::Answer(self.plain(answer, *maker));
-                }
-                Slot::Open | Slot::Waiting if !is_over => return Outcome::Open,
-                Slot::Open | Slot::Waiting | Slot::Answered { .. } | Slot::Failed(_) => {}
-            }
-        }
-        Outcome::Answer(self.nothing())
-    }
-
-    fn all(&self, is_over: bool, shape: answers::Shape, group: &Group) -> Outcome {
-        let is_late = self.parts.iter().any(|(_, slot)| Self::is_open(slot));
-        if is_late && !is_over {
-            return Outcome::Open;
-        }
-        let full: Vec<(ServerId, &Frame, Maker)> = self
-            .parts
-            .iter()
-            .filter_map(|(server, slot)| match slot {
-                Slot::Answered { answer, maker, is_empty: false } => Some((*server, answer, *maker)),
-                Slot::Answered { .. } | Slot::Waiting | Slot::Open | Slot::Failed(_) => None,
-            })
-            .collect();
-        match full[..] {
-            [] => return Outcome::Answer(self.nothing()),
-            [(_, answer, maker)] if !is_late && !matches!(shape, answers::Shape::SemanticTokens) => {
-                return Outcome::Answer(self.plain(answer, maker));
-            }
-            _ => {}
-        }
-        let parts: Vec<Part<'_>> = full
-            .iter()
-            .map(|(server, answer, maker)| Part {
-                result: answer.result().unwrap_or(b"null"),
-                maker: self.tags.then_some(*maker),
-                commit_characters: group.commit_characters(*server),
-            })
-            .collect();
-        let legends = match shape {
-            answers::Shape::SemanticTokens => group.legends_of(full.iter().map(|it| it.0)),
-            _ => None,
-        };
-        let merged = answers::merge(shape, self.method(), &parts, &group.client, is_late, legends.as_ref());
-        for at in merged.malformed {
-            warn!(method = self.method(), at, "an answer has another shape than it should; it is left out");
-        }
-        Outcome::Answer(Frame::response(self.id.clone().into(), &merged.result))
-    }
-
-    /// A member that does not know what is asked passes it on, and so does one that has nothing to say where that cannot
-    /// be a result.
-    fn in_turn(&self) -> Outcome {
-        let is_command = self.method() == COMMAND;
-        let passes_empty = self.row.is_none() || self.method() == RENAME;
-        for (n, (_, slot)) in self.parts.iter().enumerate() {
-            match slot {
-                Slot::Open => return Outcome::Open,
-                Slot::Waiting => return Outcome::Next(n),
-                Slot::Answered { answer, maker, is_empty } if !(*is_empty && passes_empty) => {
-                    return Outcome::Answer(self.plain(answer, *maker));
-                }
-                Slot::Failed(error) if !passes_on(error, is_command) && self.method() != RENAME => {
-                    return Outcome::Answer(error.with_id(self.id.clone().into()));
-                }
-                Slot::Answered { .. } | Slot::Failed(_) => {}
-            }
-        }
-        Outcome::Answer(self.nothing())
-    }
-
-    /// One member's answer, as it came but for tags.
-    fn plain(&self, answer: &Frame, maker: Maker) -> Frame {
-        let answer = answer.with_id(self.id.clone().into());
-        match answer.result() {
-            Some(result) if self.tags => answer.with_result(&tag_answer(self.method(), result, maker)),
-            Some(_) | None => answer,
-        }
-    }
-
-    /// Nobody has said anything: the best empty answer, else the best error.
-    fn nothing(&self) -> Frame {
-        let answers = self.parts.iter().filter_map(|(_, slot)| match slot {
-            Slot::Answered { answer, .. } => Some(answer),
-            Slot::Waiting | Slot::Open | Slot::Failed(_) => None,
-        });
-        let errors = || {
-            self.parts.iter().filter_map(|(_, slot)| match slot {
-                Slot::Failed(error) => Some(error),
-                Slot::Waiting | Slot::Open | Slot::Answered { .. } => None,
-            })
-        };
-        let known = || errors().find(|it| !passes_on(it, false));
-        let id: RawId = self.id.clone().into();
-        match answers.into_iter().next().or_else(known).or_else(|| errors().next()) {
-            Some(frame) => frame.with_id(id),
-            None => Frame::response(id, b"null"),
-        }
-    }
-}
-
 const COMMAND: &str = "workspace/executeCommand";
 const RENAME: &str = "textDocument/rename";
-
-/// Whether an error says that another member may know. A command that a server does not know is a wrong parameter.
-fn passes_on(error: &Frame, is_command: bool) -> bool {
-    let code = error.error_value().and_then(|it| Some(&it[member(it, "code")?]));
-    code == Some(b"-32601") || (is_command && code == Some(b"-32602"))
-}
+const PREPARE_RENAME: &str = "textDocument/prepareRename";
 
 impl Mux {
     /// Passes a request of a client on to the members that can answer it.
@@ -319,14 +193,19 @@ impl Mux {
         if row.is_some_and(|it| it.plan == Plan::Maker) && self.ask_maker(&owner, row, frame) {
             return;
         }
-        if name == COMMAND && self.ask_qualified(&owner, frame) {
+        if name == COMMAND && self.handler(name).is_none() && self.ask_offered(&owner, frame) {
             return;
         }
-        let targets = self.targets(row, frame);
+        let able = self.able(row, frame);
+        let targets = self.targets(row, name, &able);
         let tags = self.makes_tagged(row, name);
-        let asking = match (row.map(|it| it.plan), &targets[..]) {
+        let is_merged = Mux::is_merged_report(row, &able);
+        let plan = row.and_then(|it| Some(self.group.as_deref()?.plan(it)));
+        let asking = match (plan, &targets[..]) {
             (_, []) => return self.answer_unserved(owner, row, name),
-            (_, [only]) if !tags => return self.ask_one(*only, owner, frame),
+            (_, [only]) if !tags && !is_merged && !self.teaches(name) => {
+                return self.ask_one(*only, owner, frame);
+            }
             (Some(Plan::Own), [best, ..]) if !is_passed_on(name) => {
                 return self.ask_one(*best, owner, frame);
             }
@@ -334,24 +213,61 @@ impl Mux {
             (Some(Plan::First), _) => Asking::First,
             (Some(Plan::All(shape)), _) => Asking::All(shape),
         };
-        let parts = targets.into_iter().map(|it| (it, Slot::Waiting)).collect();
+        // What the others have reported before stands in for them.
+        let asked = if is_merged { able } else { targets.clone() };
+        let slot = |it: &ServerId| match targets.contains(it) {
+            true => Slot::Waiting,
+            false => Slot::Failed(unavailable()),
+        };
+        let parts = asked.iter().map(|it| (*it, slot(it))).collect();
         self.ask(Question { client, id, row, frame: frame.clone(), asking, tags, parts, until: None });
     }
 
-    /// `NAME@SERVER` is the command of that server which a better one has under the same name. Whether it is one.
-    fn ask_qualified(&mut self, owner: &Owner, frame: &Frame) -> bool {
+    /// A command that a member offers is that member's, under the name that it has there. Whether it is one.
+    fn ask_offered(&mut self, owner: &Owner, frame: &Frame) -> bool {
         let params = frame.params().unwrap_or(b"{}");
-        let Some(command) = text(params, &["command"]) else { return false };
-        let Some((name, member)) = command.rsplit_once('@') else { return false };
-        let Some(server) = self.group.as_deref().and_then(|it| it.offers(name, member)) else { return false };
-        let params = Patch::of(params).set("command", RawId::text(name).as_bytes()).finish();
-        self.ask_one(server, owner.clone(), &frame.with_params(&params));
+        let Some(told) = text(params, &["command"]) else { return false };
+        let Some((server, own)) = self.group.as_deref().and_then(|it| it.command(&told)) else {
+            return false;
+        };
+        if own == told {
+            self.ask_one(server, owner.clone(), frame);
+        } else {
+            let params = Patch::of(params).set("command", RawId::text(&own).as_bytes()).finish();
+            self.ask_one(server, owner.clone(), &frame.with_params(&params));
+        }
         true
     }
 
     fn ask_one(&mut self, server: ServerId, owner: Owner, frame: &Frame) {
         let primary = self.servers.get(server).primary;
-        self.send_to_backend(primary, owner, Purpose::Plain, frame);
+        let own = self.own_report(server, frame);
+        self.send_to_backend(primary, owner, Purpose::Plain, own.as_ref().unwrap_or(frame));
+    }
+
+    fn own_report(&self, server: ServerId, frame: &Frame) -> Option<Frame> {
+        let process = self.backend(self.servers.get(server).primary)?.process();
+        self.group.as_deref()?.with_own_report(process, server, frame)
+    }
+
+    /// A pull as a member is asked it: with the result id of its own last report.
+    fn own_part(&self, server: ServerId, frame: &Frame) -> Option<Frame> {
+        let own = self.own_report(server, frame);
+        let frame = own.as_ref().unwrap_or(frame);
+        let params = frame.params().filter(|_| frame.method() == Some("textDocument/diagnostic"))?;
+        let process = self.backend(self.servers.get(server).primary)?.process();
+        let group = self.group.as_deref()?;
+        let id = group.reports.previous(process, group.rank(server)?, &uri(params, "textDocument")?);
+        match id {
+            Some(id) => Some(frame.with_params(&Patch::of(params).set("previousResultId", id).finish())),
+            None => own,
+        }
+    }
+
+    /// Whether the answer is a report that lspool makes of those of several members.
+    fn is_merged_report(row: Option<&'static Method>, able: &[ServerId]) -> bool {
+        let is_pull = row.is_some_and(|it| it.plan == Plan::All(answers::Shape::Diagnostics));
+        is_pull && able.len() > 1
     }
 
     /// A question about an item goes to who has made it. Whether the item says who.
@@ -384,24 +300,45 @@ impl Mux {
         true
     }
 
-    /// The members that are asked, the best first.
-    fn targets(&self, row: Option<&'static Method>, frame: &Frame) -> Vec<ServerId> {
+    /// The members that can answer, the best first.
+    fn able(&self, row: Option<&'static Method>, frame: &Frame) -> Vec<ServerId> {
         let Some(group) = self.group.as_deref() else { return Vec::new() };
         let (name, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
-        let able: Vec<ServerId> = if name == COMMAND {
-            group.of_command(params)
-        } else {
-            let can = |it: &&Member| match (row, &it.abilities) {
-                (Some(row), Some(abilities)) => abilities.can(row, params, None),
-                (Some(_), None) => false,
-                (None, _) => true,
-            };
-            let able = group.members().iter().filter(can).map(|it| it.server);
-            able.filter(|it| self.is_for(*it, params)).collect()
+        if let Some(handler) = self.handler(name) {
+            return vec![handler];
+        }
+        let can = |it: &&Member| match (row, &it.abilities) {
+            // Nobody offers it, or it would have gone there.
+            (Some(_), _) if name == COMMAND => true,
+            (Some(row), Some(abilities)) => abilities.can(row, params, None),
+            (Some(_), None) => false,
+            (None, _) => true,
         };
-        let mut able = able;
+        let able = group.members().iter().filter(can).map(|it| it.server);
+        let mut able: Vec<ServerId> = able.filter(|it| self.is_for(*it, params)).collect();
+        if row.is_some_and(|it| it.capability.options == Options::Diagnostics) {
+            able = group.by_identifier(params, able);
+        }
         group.sort(&mut able, row.map_or("", |it| it.feature), name);
-        let coming: Vec<ServerId> = able.into_iter().filter(|it| self.is_coming(*it)).collect();
+        let chosen = match row {
+            None => group.known.of_method(name),
+            Some(_) if name == RENAME => group.known.of_rename(params),
+            Some(_) => None,
+        };
+        match chosen.filter(|it| able.contains(it)) {
+            // Who has prepared it knows what it is about; others may know a method as well.
+            Some(winner) if name == RENAME => vec![winner],
+            Some(first) => {
+                able.sort_by_key(|it| *it != first);
+                able
+            }
+            None => able,
+        }
+    }
+
+    /// Those of them that are asked.
+    fn targets(&self, row: Option<&'static Method>, name: &str, able: &[ServerId]) -> Vec<ServerId> {
+        let coming: Vec<ServerId> = able.iter().copied().filter(|it| self.is_coming(*it)).collect();
         let serving: Vec<ServerId> = coming.iter().copied().filter(|it| self.is_serving(*it)).collect();
         // Another formatter is worse than a late one.
         let waits = row.is_some_and(|it| it.plan == Plan::Own) && !is_passed_on(name);
@@ -411,6 +348,11 @@ impl Mux {
     /// Whether items in the answers must say who has made them: several members can answer such questions.
     fn makes_tagged(&self, row: Option<&'static Method>, name: &str) -> bool {
         makes_items(name) && row.is_some_and(|it| self.n_able(it) > 1)
+    }
+
+    /// Whether the answer shows who is to be asked next, and others could be.
+    fn teaches(&self, name: &str) -> bool {
+        name == PREPARE_RENAME && method(RENAME).is_some_and(|it| self.n_able(it) > 1)
     }
 
     /// How many members can answer such requests.
@@ -424,6 +366,9 @@ impl Mux {
     fn answer_unserved(&mut self, owner: Owner, row: Option<&'static Method>, name: &str) {
         let Owner::Client(client, id) = owner else { return };
         let answer = match row.is_some_and(|it| self.n_able(it) > 0) {
+            true if name == "textDocument/diagnostic" => {
+                Frame::response(id.into(), br#"{"kind":"full","items":[]}"#)
+            }
             true => Frame::response(id.into(), b"null"),
             false => {
                 let message = format!("no server of the group has {name:?}");
@@ -434,11 +379,12 @@ impl Mux {
     }
 
     fn ask(&mut self, question: Question) {
-        let in_turn = question.asking == Asking::InTurn;
-        let n = if in_turn { 1 } else { question.parts.len() };
+        let n = if question.asking == Asking::InTurn { 1 } else { question.parts.len() };
+        let is_waiting = |(_, slot): &(ServerId, Slot)| matches!(slot, Slot::Waiting);
+        let waiting: Vec<usize> = (0..n).filter(|it| is_waiting(&question.parts[*it])).collect();
         let Some(group) = self.group.as_deref_mut() else { return };
         let id = group.questions.add(question);
-        for slot in 0..n {
+        for slot in waiting {
             self.ask_part(PartId { question: id, slot });
         }
     }
@@ -456,6 +402,7 @@ impl Mux {
         let server = *server;
         let frame = group.with_own_diagnostics(server, frame);
         let frame = group.with_own_files(server, &frame).unwrap_or(frame);
+        let frame = self.own_part(server, &frame).unwrap_or(frame);
         let primary = self.servers.get(server).primary;
         self.send_to_backend(primary, Owner::Part(part), Purpose::Plain, &frame);
     }
@@ -463,18 +410,19 @@ impl Mux {
     /// A member has answered.
     pub(in crate::core::mux) fn on_part(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
         let Owner::Part(part) = pending.owner else { return };
+        let noted = self.note_report(process, pending, answer);
         let Some(group) = self.group.as_deref_mut() else { return };
         if group.questions.slot_mut(part).is_none() {
-            return self.on_late_part(pending, answer);
+            return self.on_late_part(pending, answer, noted);
         }
         let maker = Maker { member: process.backend.0, generation: process.generation.0 };
-        if pending.frame.method() == Some("textDocument/diagnostic") {
-            self.note_pulled(process, pending, answer);
-        }
-        let Some(group) = self.group.as_deref_mut() else { return };
-        let allowed = group.allowed_actions(part.server(&group.questions), pending, answer);
+        let server = part.server(&group.questions);
+        let told = group.with_told_commands(server, pending, answer);
+        let answer = told.as_ref().unwrap_or(answer);
+        let allowed = group.allowed_actions(server, pending, answer);
         let Some(slot) = group.questions.slot_mut(part) else { return };
         *slot = match answer.result() {
+            Some(_) if noted == Some(Noted::Malformed) => Slot::Failed(malformed()),
             Some(result) => {
                 let is_empty = answers::is_empty(pending.frame.method().unwrap_or_default(), result);
                 Slot::Answered { answer: allowed.unwrap_or_else(|| answer.clone()), maker, is_empty }
@@ -517,11 +465,15 @@ impl Mux {
     fn look_at(&mut self, id: QuestionId) {
         let now = self.now();
         let Some(group) = self.group.as_deref_mut() else { return };
-        let Some(question) = group.questions.open.get_mut(&id) else { return };
+        let Some(question) = group.questions.open.get(&id) else { return };
         let says = |(_, slot): &(ServerId, Slot)| matches!(slot, Slot::Answered { is_empty: false, .. });
         if question.until.is_none() && question.parts.iter().any(says) {
-            question.until = question.budget().map(|it| now + it);
+            let until = question.budget(group).map(|it| now + it);
+            if let Some(question) = group.questions.open.get_mut(&id) {
+                question.until = until;
+            }
         }
+        let Some(question) = group.questions.open.get(&id) else { return };
         let is_over = question.until.is_some_and(|at| at <= now);
         let outcome = match group.questions.open.get(&id) {
             Some(question) => question.outcome(is_over, group),
@@ -536,7 +488,9 @@ impl Mux {
 
     /// A question is answered; what is left of it is not wanted, unless the editor can be told to ask again.
     fn close(&mut self, id: QuestionId, answer: Frame) {
-        let Some(question) = self.group.as_deref_mut().and_then(|it| it.questions.take(id)) else { return };
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(question) = group.questions.take(id) else { return };
+        question.teach(&mut group.known);
         self.answer_question(question.client, answer);
         if question.parts.iter().any(|(_, slot)| matches!(slot, Slot::Open))
             && question.row.is_none_or(|it| it.late == Late::Cancel)
@@ -554,24 +508,16 @@ impl Mux {
     }
 
     /// A part comes when its question is answered.
-    fn on_late_part(&mut self, pending: &Pending, answer: &Frame) {
+    fn on_late_part(&mut self, pending: &Pending, answer: &Frame, noted: Option<Noted>) {
         let name = pending.frame.method().unwrap_or_default();
-        let says = answer.result().is_some_and(|it| !answers::is_empty(name, it));
+        let says = match noted {
+            Some(noted) => noted == Noted::Changed,
+            None => answer.result().is_some_and(|it| !answers::is_empty(name, it)),
+        };
         if let Some(Late::Refresh(refresh)) = method(name).map(|it| it.late).filter(|_| says)
             && !pending.marks.cancelled
         {
             self.ask_for_refresh(refresh);
-        }
-    }
-
-    /// Asks the editor to ask again, if it can be asked that.
-    fn ask_for_refresh(&mut self, refresh: &'static str) {
-        let Some(group) = self.group.as_deref() else { return };
-        let feature = refresh.split('/').nth(1).unwrap_or_default();
-        let feature = if feature == "diagnostic" { "diagnostics" } else { feature };
-        let keys = ["capabilities", "workspace", feature, "refreshSupport"];
-        if path(group.editor(), &keys).is_some_and(|it| &group.editor()[it] == b"true") {
-            self.ask_editor(Purpose::Plain, refresh, None);
         }
     }
 
@@ -588,7 +534,7 @@ impl Mux {
     }
 
     /// Those that have not answered in time are not waited for.
-    pub(crate) fn on_group_deadlines(&mut self) {
+    pub(super) fn on_question_deadlines(&mut self) {
         let now = self.now();
         let Some(group) = self.group.as_deref() else { return };
         let due = group.questions.open.iter().filter(|(_, it)| it.until.is_some_and(|at| at <= now));

@@ -7,14 +7,17 @@ use bytes::Bytes;
 
 use crate::{
     core::{
-        event::ProcessId,
+        event::{ProcessId, ServerId},
         ids::RegistrationId,
         mux::{
             Mux,
-            merge::union::{self, Addition},
+            merge::{
+                group::Group,
+                union::{self, Addition},
+            },
         },
     },
-    rpc::{Patch, elements, member, text},
+    rpc::{Patch, RawId, elements, member, text},
 };
 
 /// Registrations that the editor was not told of, since it asks for what they are about already.
@@ -38,6 +41,39 @@ fn id(one: &[u8]) -> Option<RegistrationId> {
     RegistrationId::from_raw(&one[member(one, "id")?])
 }
 
+const PULL: &str = "textDocument/diagnostic";
+
+fn has_method(params: &[u8], method: &str) -> bool {
+    let list = member(params, "registrations").map_or(&b"[]"[..], |it| &params[it]);
+    elements(list).any(|it| text(&list[it], &["method"]).as_deref() == Some(method))
+}
+
+impl Group {
+    /// The registrations of a member, each for diagnostics under a name that no other member has. `None`: as they are.
+    fn with_distinct_identifiers(&self, server: ServerId, params: &Bytes) -> Option<Bytes> {
+        let list = &params[member(params, "registrations")?];
+        let told = |one: &[u8]| {
+            let own = text(one, &["registerOptions", "identifier"]);
+            let own = own.filter(|_| text(one, &["method"]).as_deref() == Some(PULL))?;
+            self.told_identifier(server, &own)
+        };
+        let all: Vec<&[u8]> = elements(list).map(|it| &list[it]).collect();
+        if all.iter().all(|it| told(it).is_none()) {
+            return None;
+        }
+        let one = |one: &&[u8]| match told(one) {
+            Some(told) => {
+                let told = RawId::text(&told);
+                Patch::of(one).set_path(&["registerOptions", "identifier"], told.as_bytes()).finish()
+            }
+            None => one.to_vec(),
+        };
+        let all: Vec<Vec<u8>> = all.iter().map(one).collect();
+        let list = [b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat();
+        Some(Patch::of(params).set("registrations", &list).finish().into())
+    }
+}
+
 impl Mux {
     /// `client/registerCapability` of a member: what of it the editor is asked, if anything.
     pub(in crate::core::mux) fn register_in_group(
@@ -47,10 +83,17 @@ impl Mux {
     ) -> Option<Bytes> {
         let server = self.backend(process.backend)?.server;
         let group = self.group.as_deref_mut()?;
-        let registers = group.members.iter_mut().find(|it| it.server == server)?;
+        let registers = group.member_mut(server)?;
         if let Some(abilities) = &mut registers.abilities {
             abilities.register(params);
         }
+        group.note_commands();
+        let own = group.with_distinct_identifiers(server, params);
+        let params = own.as_ref().unwrap_or(params);
+        if has_method(params, PULL) {
+            self.begin_pulling(server);
+        }
+        let group = self.group.as_deref_mut()?;
         let (offered, untold) = (&group.offered, &mut group.untold);
         let range = member(params, "registrations")?;
         let list = &params[range];
@@ -90,6 +133,7 @@ impl Mux {
         if let Some(abilities) = group.member_mut(server).and_then(|it| it.abilities.as_mut()) {
             abilities.unregister(params);
         }
+        group.note_commands();
         let untold = &mut group.untold;
         let is_untold = |one: &[u8]| id(one).is_some_and(|id| untold.0.remove(&(process, id)));
         let left = without(params, "unregisterations", is_untold)?;

@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     core::{
-        event::ServerId,
+        event::{ProcessId, ServerId},
         mux::{Mux, merge::union},
     },
-    rpc::{Frame, Patch, member},
+    rpc::{Frame, Patch, member, path},
 };
 
 /// What is set for a section: `a.b` is a table in a table. None: all.
@@ -47,6 +47,27 @@ impl Mux {
             union::laid_over(Some(value), &own)
         };
         Some(sections.iter().zip(values).map(one).collect())
+    }
+
+    /// An editor that has no settings for servers is not asked. Whether a member of a group has been answered.
+    pub(in crate::core::mux) fn answer_configured(
+        &mut self,
+        process: ProcessId,
+        frame: &Frame,
+        sections: &[Option<String>],
+    ) -> bool {
+        let (Some(group), Some(id)) = (self.group.as_deref(), frame.id()) else { return false };
+        let place = ["capabilities", "workspace", "configuration"];
+        if path(group.editor(), &place).is_some_and(|it| &group.editor()[it] == b"true") {
+            return false;
+        }
+        let Some(server) = self.backend(process.backend).map(|it| it.server) else { return false };
+        let nothing = vec![&b"null"[..]; sections.len()];
+        let own = self.configured(server, sections, &nothing);
+        let values = own.unwrap_or_else(|| nothing.iter().map(|it| it.to_vec()).collect());
+        let list = [b"[".as_slice(), &values.join(b",".as_slice()), b"]"].concat();
+        self.tell(process, Frame::response(id, &list));
+        true
     }
 
     /// `workspace/didChangeConfiguration` as a member is told it. None: as it is.

@@ -1,17 +1,32 @@
-//! The diagnostics that the members of a group have published, by document and member: an editor has one list for each
-//! document, and a publication takes the place of the last one.
+//! The diagnostics that the editor shows of a group, by document and member: an editor has one list for each document,
+//! and a publication takes the place of the last one.
 //!
-//! **What one member says never takes away what another has said.** Each publication is passed on at once, with the
-//! other members' lists behind or before it, by rank.
+//! **What one member says never takes away what another has said.** A publication has the other members' lists behind or
+//! before it, by rank. It is passed on at once, unless another member has just spoken, or `diagnostics_wait` holds it.
+//! What lspool has pulled of a member and what that member has published are two lists.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 
 use crate::{
     core::event::{BackendId, ProcessId},
-    rpc::{Patch, elements, file_path, member, text},
+    rpc::{Frame, Patch, elements, file_path, member, text},
 };
+
+/// Publications of several members within this time are one.
+const TOGETHER: Duration = Duration::from_millis(10);
+
+/// How a list has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Pushed,
+    /// lspool has asked for it.
+    Pulled,
+}
 
 /// One member's list for one document. It is not empty.
 #[derive(Debug)]
@@ -24,21 +39,65 @@ struct List {
     elements: Bytes,
 }
 
-/// By document, then by rank.
+/// What is shown of one document.
+#[derive(Debug, Default)]
+struct Document {
+    /// By rank, then by way.
+    lists: BTreeMap<(usize, Way), List>,
+    /// When the editor was told last, and because of which member.
+    told: Option<(Instant, usize)>,
+    /// Only with `diagnostics_wait`.
+    round: Round,
+}
+
+/// A publication that waits for those of other members.
+#[derive(Debug)]
+struct Held {
+    until: Instant,
+    /// That of the last member that has spoken.
+    frame: Frame,
+    by: usize,
+}
+
+/// The publications for one version.
+#[derive(Debug, Default)]
+struct Round {
+    version: Option<i64>,
+    /// The members that have published for this version, and for any.
+    spoken: BTreeSet<usize>,
+    speakers: BTreeSet<usize>,
+    /// The others have had their time.
+    is_over: bool,
+}
+
+/// By document.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
-    published: BTreeMap<String, BTreeMap<usize, List>>,
-    /// What the editor has pulled last: the elements of each member's list.
-    pulled: BTreeMap<String, BTreeMap<usize, Bytes>>,
+    documents: BTreeMap<String, Document>,
+    held: BTreeMap<String, Held>,
+    /// How long the first publication for a version waits for those of the others.
+    wait: Duration,
+}
+
+/// What becomes of a publication.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Publication {
+    AsItIs,
+    /// With these parameters.
+    With(Vec<u8>),
+    /// It waits for those of other members.
+    Held,
+    /// It is older than what the member has said since.
+    Outdated,
 }
 
 /// One document, however its URI is written.
-fn key(uri: &str) -> String {
+pub(super) fn key(uri: &str) -> String {
     file_path(uri).map_or_else(|| uri.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 /// The elements of a list, without its brackets.
-fn inner(list: &[u8]) -> &[u8] {
+pub(super) fn inner(list: &[u8]) -> &[u8] {
     let first = elements(list).next();
     let last = elements(list).last();
     match first.zip(last) {
@@ -48,56 +107,166 @@ fn inner(list: &[u8]) -> &[u8] {
 }
 
 impl Shown {
-    /// A member publishes: parameters of what the editor is told, if they differ. An error: the publication is older
-    /// than the member's last one.
+    pub(crate) fn waiting(wait: Duration) -> Shown {
+        Shown { wait, ..Shown::default() }
+    }
+
+    pub(super) fn wait_for(&mut self, wait: Duration) {
+        self.wait = wait;
+    }
+
+    /// A member publishes. `version`: of the document, as the editor has it.
     pub(crate) fn published(
         &mut self,
-        process: ProcessId,
-        rank: usize,
-        params: &[u8],
-    ) -> Result<Option<Vec<u8>>, Outdated> {
+        now: Instant,
+        (process, rank): (ProcessId, usize),
+        frame: &Frame,
+        version: impl FnOnce(&str) -> Option<i64>,
+    ) -> Publication {
+        let params = frame.params().unwrap_or(b"{}");
         let (Some(uri), Some(list)) = (member(params, "uri"), member(params, "diagnostics")) else {
-            return Ok(None);
+            return Publication::AsItIs;
         };
-        let Some(name) = text(params, &["uri"]) else { return Ok(None) };
-        let version =
+        let Some(name) = text(params, &["uri"]) else { return Publication::AsItIs };
+        let said_version =
             member(params, "version").and_then(|it| std::str::from_utf8(&params[it]).ok()?.parse().ok());
-        let all = self.published.entry(key(&name)).or_default();
-        if let Some(last) = all.get(&rank).filter(|it| it.process == process)
-            && let (Some(last), Some(version)) = (last.version, version)
+        let key = key(&name);
+        let document = self.documents.entry(key.clone()).or_default();
+        if let Some(last) = document.lists.get(&(rank, Way::Pushed)).filter(|it| it.process == process)
+            && let (Some(last), Some(version)) = (last.version, said_version)
             && version < last
         {
-            return Err(Outdated);
+            return Publication::Outdated;
         }
         let said = inner(&params[list]);
+        // Who publishes is not pulled.
+        document.lists.remove(&(rank, Way::Pulled));
         match said {
-            b"" => drop(all.remove(&rank)),
+            b"" => drop(document.lists.remove(&(rank, Way::Pushed))),
             _ => {
                 // Copied: slices would keep the message.
                 let (uri, elements) = (Bytes::copy_from_slice(&params[uri]), Bytes::copy_from_slice(said));
-                all.insert(rank, List { process, uri, version, elements });
+                let list = List { process, uri, version: said_version, elements };
+                document.lists.insert((rank, Way::Pushed), list);
             }
         }
-        if all.keys().all(|it| *it == rank) {
-            if all.is_empty() {
-                self.published.remove(&key(&name));
-            }
-            return Ok(None);
+        let is_complete = if self.wait.is_zero() {
+            true
+        } else {
+            document.round.is_complete(rank, said_version.or_else(|| version(&name)))
+        };
+        let just_told = document.told.filter(|(at, by)| *by != rank && now < *at + TOGETHER);
+        let until = match (is_complete, just_told) {
+            (true, None) => None,
+            (true, Some((at, _))) => Some(at + TOGETHER),
+            (false, _) => Some(now + self.wait),
+        };
+        if let Some(until) = until {
+            let until = self.held.get(&key).map_or(until, |it| it.until.min(until));
+            self.held.insert(key, Held { until, frame: frame.clone(), by: rank });
+            return Publication::Held;
         }
-        Ok(Some(Patch::of(params).set("diagnostics", &joined(all)).finish()))
+        document.told = Some((now, rank));
+        self.held.remove(&key);
+        let is_alone = document.lists.keys().all(|(it, _)| *it == rank);
+        let told = if is_alone {
+            Publication::AsItIs
+        } else {
+            Publication::With(Patch::of(params).set("diagnostics", &joined(&document.lists)).finish())
+        };
+        self.tidy(&key);
+        told
+    }
+
+    /// lspool has pulled a list of a member: parameters of the publication, if that shows something else. `uri`: raw.
+    pub(crate) fn pulled(
+        &mut self,
+        (process, rank): (ProcessId, usize),
+        uri: &[u8],
+        list: &[u8],
+    ) -> Option<Vec<u8>> {
+        let key = key(&crate::rpc::decode(uri)?);
+        let document = self.documents.entry(key.clone()).or_default();
+        let (place, said) = ((rank, Way::Pulled), inner(list));
+        let shown = document.lists.get_mut(&place);
+        if let Some(shown) = shown.filter(|it| it.elements == said) {
+            shown.process = process;
+            return None;
+        }
+        let before = match said {
+            b"" => document.lists.remove(&place),
+            _ => {
+                let (uri, elements) = (Bytes::copy_from_slice(uri), Bytes::copy_from_slice(said));
+                let list = List { process, uri, version: None, elements };
+                document.lists.insert(place, list)
+            }
+        };
+        let is_other = before.is_some() || !said.is_empty();
+        let told =
+            is_other.then(|| publication(document.lists.values().next().map_or(uri, |it| &it.uri), document));
+        self.tidy(&key);
+        told
+    }
+
+    /// A process says that what lspool has pulled of its predecessor or of itself holds.
+    pub(super) fn confirmed(&mut self, (process, rank): (ProcessId, usize), uri: &str) {
+        let lists = self.documents.get_mut(&key(uri)).map(|it| &mut it.lists);
+        if let Some(list) = lists.and_then(|it| it.get_mut(&(rank, Way::Pulled))) {
+            list.process = process;
+        }
+    }
+
+    /// The document is closed: what lspool has pulled for it is shown no more. Gives the publication without it.
+    pub(crate) fn closed(&mut self, uri: &str) -> Option<Vec<u8>> {
+        let key = key(uri);
+        let document = self.documents.get_mut(&key)?;
+        document.round = Round::default();
+        let pulled: Vec<List> =
+            document.lists.extract_if(.., |(_, way), _| *way == Way::Pulled).map(|it| it.1).collect();
+        let told = pulled.first().map(|it| publication(&it.uri, document));
+        self.tidy(&key);
+        told
+    }
+
+    /// Forgets a document of which nothing is shown.
+    fn tidy(&mut self, key: &str) {
+        let is_over = |it: &Document| it.lists.is_empty() && it.round.speakers.is_empty();
+        if self.documents.get(key).is_some_and(is_over) && !self.held.contains_key(key) {
+            self.documents.remove(key);
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.held.values().map(|it| it.until).min()
+    }
+
+    /// Publications that have waited long enough.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Frame> {
+        let mut told = Vec::new();
+        for (key, held) in self.held.extract_if(.., |_, it| it.until <= now).collect::<Vec<_>>() {
+            let document = self.documents.entry(key.clone()).or_default();
+            (document.told, document.round.is_over) = (Some((now, held.by)), true);
+            let params = held.frame.params().unwrap_or(b"{}");
+            let params = Patch::of(params).set("diagnostics", &joined(&document.lists)).finish();
+            told.push(held.frame.with_params(&params));
+            self.tidy(&key);
+        }
+        told
     }
 
     /// Lists for which `is_gone` holds are taken away: parameters of the publications without them.
     fn without(&mut self, is_gone: impl Fn(ProcessId) -> bool) -> Vec<Vec<u8>> {
         let mut told = Vec::new();
-        for all in self.published.values_mut() {
-            let gone: Vec<List> = all.extract_if(.., |_, it| is_gone(it.process)).map(|it| it.1).collect();
+        for document in self.documents.values_mut() {
+            let gone: Vec<List> =
+                document.lists.extract_if(.., |_, it| is_gone(it.process)).map(|it| it.1).collect();
             let Some(gone) = gone.first() else { continue };
-            let uri = all.values().next().map_or(&gone.uri, |it| &it.uri);
-            let one = Patch::of(b"{}").set("diagnostics", &joined(all)).set("uri", uri).finish();
-            told.push(one);
+            told.push(publication(document.lists.values().next().map_or(&gone.uri, |it| &it.uri), document));
         }
-        self.published.retain(|_, all| !all.is_empty());
+        let keys: Vec<String> = self.documents.keys().cloned().collect();
+        for key in keys {
+            self.tidy(&key);
+        }
         told
     }
 
@@ -111,38 +280,48 @@ impl Shown {
         self.without(|it| it.backend == backend)
     }
 
-    /// A member has answered a pull for this document.
-    pub(crate) fn pulled(&mut self, uri: &str, rank: usize, result: &[u8]) {
-        let Some(items) = member(result, "items") else { return };
-        let all = self.pulled.entry(key(uri)).or_default();
-        match inner(&result[items]) {
-            b"" => drop(all.remove(&rank)),
-            said => drop(all.insert(rank, Bytes::copy_from_slice(said))),
-        }
+    /// Whether older processes of this backend have said something that is shown.
+    pub(crate) fn has_stale(&self, process: ProcessId) -> bool {
+        let is_older =
+            |it: &List| it.process.backend == process.backend && it.process.generation < process.generation;
+        self.documents.values().any(|it| it.lists.values().any(is_older))
     }
 
-    /// A document is closed: nobody asks about what was pulled for it.
-    pub(crate) fn closed(&mut self, uri: &str) {
-        self.pulled.remove(&key(uri));
-    }
-
-    /// The ranks of those who have said an equal diagnostic of a document: same range, code and message.
-    pub(crate) fn makers(&self, uri: &str, diagnostic: &[u8]) -> Vec<usize> {
-        let name = key(uri);
-        let published =
-            self.published.get(&name).into_iter().flatten().map(|(rank, it)| (rank, &it.elements));
-        let pulled = self.pulled.get(&name).into_iter().flatten();
-        let made = |list: &[u8]| {
-            let list = [b"[".as_slice(), list, b"]"].concat();
-            elements(&list).any(|it| is_same(&list[it], diagnostic))
-        };
-        published.chain(pulled).filter(|(_, list)| made(list)).map(|(rank, _)| *rank).collect()
+    /// The ranks of those who have said an equal diagnostic of a document.
+    pub(crate) fn makers(&self, uri: &str, diagnostic: &[u8]) -> BTreeSet<usize> {
+        let lists = self.documents.get(&key(uri)).into_iter().flat_map(|it| &it.lists);
+        lists.filter(|(_, it)| has_same(&it.elements, diagnostic)).map(|((rank, _), _)| *rank).collect()
     }
 }
 
-/// A publication that is older than what the member has said since.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Outdated;
+impl Round {
+    /// A member speaks of a version. Whether all have that spoke before, or have had their time. Publications without any
+    /// version wait for nobody.
+    fn is_complete(&mut self, rank: usize, version: Option<i64>) -> bool {
+        let Some(version) = version else { return true };
+        if self.version.is_none_or(|it| it < version) {
+            (self.version, self.is_over) = (Some(version), false);
+            self.spoken.clear();
+        }
+        if self.version == Some(version) {
+            self.spoken.insert(rank);
+        }
+        self.speakers.insert(rank);
+        self.is_over |= self.speakers.is_subset(&self.spoken);
+        self.is_over
+    }
+}
+
+/// Parameters of a publication of all that is shown of a document.
+fn publication(uri: &[u8], document: &Document) -> Vec<u8> {
+    Patch::of(b"{}").set("diagnostics", &joined(&document.lists)).set("uri", uri).finish()
+}
+
+/// Whether one of these elements means the same as this diagnostic: same range, code and message.
+pub(super) fn has_same(inner: &[u8], diagnostic: &[u8]) -> bool {
+    let list = [b"[".as_slice(), inner, b"]"].concat();
+    elements(&list).any(|it| is_same(&list[it], diagnostic))
+}
 
 /// Whether two diagnostics mean the same, however they are written.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
@@ -154,7 +333,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// All lists as one. Equal elements of different members are shown once.
-fn joined(all: &BTreeMap<usize, List>) -> Vec<u8> {
+fn joined(all: &BTreeMap<(usize, Way), List>) -> Vec<u8> {
     let mut out = vec![b'['];
     let mut before: Vec<&[u8]> = Vec::new();
     for list in all.values() {
@@ -188,62 +367,153 @@ mod tests {
         ProcessId { backend: BackendId(backend), generation: Generation(generation) }
     }
 
-    fn publish(it: &mut Shown, by: u32, params: &str) -> String {
-        let told = it.published(process(by, 1), by as usize, params.as_bytes()).unwrap();
-        told.map_or_else(|| "as it is".to_owned(), |it| String::from_utf8(it).unwrap())
+    /// Members that publish, each when the last one is long over.
+    struct Members {
+        shown: Shown,
+        now: Instant,
+    }
+
+    impl Members {
+        #[expect(clippy::disallowed_methods, reason = "the tests are the clock")]
+        fn new(wait: Duration) -> Members {
+            Members { shown: Shown::waiting(wait), now: Instant::now() }
+        }
+
+        fn pass(&mut self, millis: u64) {
+            self.now += Duration::from_millis(millis);
+        }
+
+        fn say(&mut self, by: (u32, u32), params: &str) -> Publication {
+            let frame = Frame::notification("textDocument/publishDiagnostics", Some(params.as_bytes()));
+            let of = (process(by.0, by.1), by.0 as usize);
+            self.shown.published(self.now, of, &frame, |_| None)
+        }
+
+        fn publish(&mut self, by: u32, params: &str) -> String {
+            self.pass(10);
+            match self.say((by, 1), params) {
+                Publication::AsItIs => "as it is".to_owned(),
+                Publication::With(params) => String::from_utf8(params).unwrap(),
+                other => format!("{other:?}"),
+            }
+        }
+
+        fn due(&mut self) -> Vec<String> {
+            let text = |it: &Frame| String::from_utf8(it.params().unwrap().to_vec()).unwrap();
+            self.shown.take_due(self.now).iter().map(text).collect()
+        }
+    }
+
+    fn texts(all: Vec<Vec<u8>>) -> Vec<String> {
+        all.into_iter().map(|it| String::from_utf8(it).unwrap()).collect()
     }
 
     #[test]
     fn publication_keeps_lists_of_other_members_in_order_of_rank() {
-        let mut it = Shown::default();
-        assert_eq!(publish(&mut it, 1, r#"{"uri":"file:///a%20b","diagnostics":[2, 3]}"#), "as it is");
+        let mut it = Members::new(Duration::ZERO);
+        assert_eq!(it.publish(1, r#"{"uri":"file:///a%20b","diagnostics":[2, 3]}"#), "as it is");
         assert_eq!(
-            publish(&mut it, 0, r#"{"uri":"file:///a b","diagnostics":[1,2]}"#),
+            it.publish(0, r#"{"uri":"file:///a b","diagnostics":[1,2]}"#),
             r#"{"uri":"file:///a b","diagnostics":[1,2,3]}"#
         );
         assert_eq!(
-            publish(&mut it, 1, r#"{"uri":"file:///a%20b","diagnostics":[]}"#),
+            it.publish(1, r#"{"uri":"file:///a%20b","diagnostics":[]}"#),
             r#"{"uri":"file:///a%20b","diagnostics":[]}"#.replace("[]", "[1,2]")
         );
-        assert_eq!(publish(&mut it, 0, r#"{"uri":"file:///a b","diagnostics":[]}"#), "as it is");
-        assert!(it.published.is_empty());
+        assert_eq!(it.publish(0, r#"{"uri":"file:///a b","diagnostics":[]}"#), "as it is");
+        assert!(it.shown.documents.is_empty());
     }
 
     #[test]
     fn older_version_of_same_member_is_outdated() {
-        let mut it = Shown::default();
-        publish(&mut it, 0, r#"{"uri":"u","version":3,"diagnostics":[1]}"#);
-        let older = br#"{"uri":"u","version":2,"diagnostics":[]}"#;
-        assert_eq!(it.published(process(0, 1), 0, older), Err(Outdated));
-        assert!(it.published(process(1, 1), 1, older).is_ok(), "of another member");
-        assert!(it.published(process(0, 2), 0, older).is_ok(), "of another process");
+        let mut it = Members::new(Duration::ZERO);
+        it.publish(0, r#"{"uri":"u","version":3,"diagnostics":[1]}"#);
+        it.pass(10);
+        let older = r#"{"uri":"u","version":2,"diagnostics":[]}"#;
+        assert_eq!(it.say((0, 1), older), Publication::Outdated);
+        assert_ne!(it.say((1, 1), older), Publication::Outdated, "of another member");
+        assert_ne!(it.say((0, 2), older), Publication::Outdated, "of another process");
+    }
+
+    #[test]
+    fn publications_of_several_members_at_once_are_one() {
+        let mut it = Members::new(Duration::ZERO);
+        it.publish(0, r#"{"uri":"u","diagnostics":[1]}"#);
+        it.pass(3);
+        assert_eq!(it.say((1, 1), r#"{"uri":"u","version":7,"diagnostics":[2]}"#), Publication::Held);
+        assert_eq!(it.say((2, 1), r#"{"uri":"u","diagnostics":[3]}"#), Publication::Held);
+        assert_eq!(it.shown.deadline(), Some(it.now + Duration::from_millis(7)));
+        assert_eq!(it.due(), [""; 0]);
+        it.pass(7);
+        assert_eq!(it.due(), [r#"{"uri":"u","diagnostics":[1,2,3]}"#]);
+        assert_eq!(it.shown.deadline(), None);
+        assert_eq!(
+            it.say((2, 1), r#"{"uri":"u","diagnostics":[]}"#),
+            Publication::With(br#"{"uri":"u","diagnostics":[1,2]}"#.to_vec(),),
+            "who has just spoken may speak on"
+        );
+    }
+
+    #[test]
+    fn first_publication_for_a_version_waits_for_those_who_spoke_before() {
+        let mut it = Members::new(Duration::from_secs(1));
+        let of =
+            |version: u32, list: &str| format!(r#"{{"uri":"u","version":{version},"diagnostics":{list}}}"#);
+        assert_eq!(it.publish(0, &of(1, "[1]")), "as it is", "nobody else is known to speak");
+        assert_eq!(it.publish(1, &of(1, "[2]")), of(1, "[1,2]"));
+        assert_eq!(it.publish(1, &of(2, "[]")), "Held");
+        it.pass(500);
+        assert_eq!(it.due(), [""; 0]);
+        assert_eq!(it.publish(0, &of(2, "[3]")), "as it is", "all have spoken");
+        assert_eq!(it.shown.deadline(), None);
+        assert_eq!(it.publish(1, &of(3, "[4]")), "Held");
+        assert_eq!(it.publish(1, &of(4, "[5]")), "Held", "nothing waits longer because of more typing");
+        it.pass(990);
+        assert_eq!(it.due(), [of(4, "[3,5]")]);
+        assert_eq!(it.publish(1, &of(4, "[6]")), of(4, "[3,6]"), "it is not the first");
+        it.shown.closed("u");
+        assert_eq!(it.publish(1, &of(5, "[7]")), of(5, "[3,7]"));
+    }
+
+    #[test]
+    fn pulled_list_is_shown_until_its_member_publishes() {
+        let mut it = Members::new(Duration::ZERO);
+        it.publish(0, r#"{"uri":"u","diagnostics":[1]}"#);
+        let mut pull = |of, list: &[u8]| it.shown.pulled((process(1, of), 1), br#""u""#, list);
+        assert_eq!(pull(1, b"[2]"), Some(br#"{"uri":"u","diagnostics":[1,2]}"#.to_vec()));
+        assert_eq!(pull(1, b" [ 2 ]"), None, "nothing has changed");
+        assert_eq!(pull(1, b"[]"), Some(br#"{"uri":"u","diagnostics":[1]}"#.to_vec()));
+        assert_eq!(pull(1, b"[]"), None);
+        pull(1, b"[2]");
+        assert_eq!(pull(2, b"[2]"), None);
+        assert!(texts(it.shown.stale(process(1, 2))).is_empty(), "its successor says the same");
+        assert_eq!(it.shown.closed("u"), Some(br#"{"uri":"u","diagnostics":[1]}"#.to_vec()));
+        assert_eq!(it.shown.closed("u"), None);
+        it.shown.pulled((process(1, 1), 1), br#""u""#, b"[2]");
+        assert_eq!(it.publish(1, r#"{"uri":"u","diagnostics":[]}"#), r#"{"uri":"u","diagnostics":[1]}"#);
     }
 
     #[test]
     fn dead_member_takes_only_its_own_list_away() {
-        let mut it = Shown::default();
-        publish(&mut it, 0, r#"{"uri":"u","diagnostics":[1]}"#);
-        publish(&mut it, 1, r#"{"uri":"u","diagnostics":[2]}"#);
-        publish(&mut it, 1, r#"{"uri":"v","diagnostics":[3]}"#);
-        let text = |all: Vec<Vec<u8>>| -> Vec<String> {
-            all.into_iter().map(|it| String::from_utf8(it).unwrap()).collect()
-        };
-        assert_eq!(text(it.stale(process(1, 1))), [] as [&str; 0]);
-        let told = text(it.abandoned(BackendId(1)));
+        let mut it = Members::new(Duration::ZERO);
+        it.publish(0, r#"{"uri":"u","diagnostics":[1]}"#);
+        it.publish(1, r#"{"uri":"u","diagnostics":[2]}"#);
+        it.publish(1, r#"{"uri":"v","diagnostics":[3]}"#);
+        assert_eq!(texts(it.shown.stale(process(1, 1))), [] as [&str; 0]);
+        assert!(it.shown.has_stale(process(1, 2)) && !it.shown.has_stale(process(1, 1)));
+        let told = texts(it.shown.abandoned(BackendId(1)));
         assert_eq!(told, [r#"{"uri":"u","diagnostics":[1]}"#, r#"{"uri":"v","diagnostics":[]}"#]);
-        assert_eq!(text(it.abandoned(BackendId(0))), [r#"{"uri":"u","diagnostics":[]}"#]);
+        assert_eq!(texts(it.shown.abandoned(BackendId(0))), [r#"{"uri":"u","diagnostics":[]}"#]);
+        assert!(it.shown.documents.is_empty());
     }
 
     #[test]
     fn makers_of_a_diagnostic_are_found_by_range_code_and_message() {
-        let mut it = Shown::default();
-        publish(&mut it, 0, r#"{"uri":"u","diagnostics":[{"range":{},"message":"m","data":1}]}"#);
-        publish(&mut it, 1, r#"{"uri":"u","diagnostics":[{"range":{},"message":"n"}]}"#);
-        assert_eq!(it.makers("u", br#"{"message":"m","range":{}}"#), [0]);
-        assert_eq!(it.makers("u", br#"{"message":"m","range":{},"code":1}"#), [] as [usize; 0]);
-        it.pulled("u", 1, br#"{"kind":"full","items":[{"range":{},"message":"p"}]}"#);
-        assert_eq!(it.makers("u", br#"{"message":"p","range":{}}"#), [1]);
-        it.closed("u");
-        assert!(it.makers("u", br#"{"message":"p","range":{}}"#).is_empty());
+        let mut it = Members::new(Duration::ZERO);
+        it.publish(0, r#"{"uri":"u","diagnostics":[{"range":{},"message":"m","data":1}]}"#);
+        it.publish(1, r#"{"uri":"u","diagnostics":[{"range":{},"message":"n"}]}"#);
+        let makers = |diagnostic: &[u8]| it.shown.makers("u", diagnostic).into_iter().collect::<Vec<_>>();
+        assert_eq!(makers(br#"{"message":"m","range":{}}"#), [0]);
+        assert_eq!(makers(br#"{"message":"m","range":{},"code":1}"#), [] as [usize; 0]);
     }
 }

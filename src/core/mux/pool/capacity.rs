@@ -52,7 +52,7 @@ impl Mux {
         self.start_waiting_of(|it| it != other);
     }
 
-    fn start_waiting_of(&mut self, is_meant: impl Fn(ServerId) -> bool) {
+    pub(in crate::core::mux) fn start_waiting_of(&mut self, is_meant: impl Fn(ServerId) -> bool) {
         for server in self.servers.ids().filter(|it| is_meant(*it)) {
             let Startable { mut room, due } = self.startable(server);
             for (id, place) in due {

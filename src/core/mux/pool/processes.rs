@@ -644,6 +644,8 @@ impl Mux {
             | Purpose::Configuration { .. }
             | Purpose::Offer(_)
             | Purpose::Allow(_)
+            | Purpose::Pull { .. }
+            | Purpose::Relay { .. }
             | Purpose::Copilot(_) => {}
         }
     }

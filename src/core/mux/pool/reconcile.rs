@@ -117,7 +117,9 @@ impl Mux {
         if process.generation.0 == 1 {
             return;
         }
-        let is_stale = self.registrations.has_stale(process) || self.diagnostics.has_stale(process);
+        let is_stale = self.registrations.has_stale(process)
+            || self.diagnostics.has_stale(process)
+            || self.group.as_ref().is_some_and(|it| it.has_stale_diagnostics(process));
         if let Some(backend) = self.backends.get_mut(process.backend).filter(|_| is_stale) {
             backend.reconcile = Reconcile::Begins;
         }
@@ -230,8 +232,8 @@ impl Mux {
     pub(super) fn forget_shown(&mut self, id: BackendId) {
         let registrations = self.registrations.abandoned(id);
         let mut diagnostics = self.diagnostics.abandoned(id);
-        if let Some(group) = &mut self.group {
-            diagnostics = group.lost_diagnostics(id);
+        if let Some(lost) = self.lost_diagnostics(id) {
+            diagnostics = lost;
         }
         if self.clients.is_shut_down() {
             // An exiting editor removes them itself.

@@ -134,6 +134,16 @@ impl Documents {
         self.texts.contains_key(uri)
     }
 
+    /// The version of an open document, if it is a number.
+    pub(crate) fn version(&self, uri: &str) -> Option<i64> {
+        let document = self.texts.get(uri)?;
+        let version = match &document.version[..] {
+            b"" => &document.open[path(&document.open, &VERSION)?],
+            version => version,
+        };
+        std::str::from_utf8(version).ok()?.parse().ok()
+    }
+
     /// Parameters of a `didChange` that say the whole text as it is. None: it is not known.
     pub(crate) fn as_whole(&mut self, params: &[u8]) -> Option<Vec<u8>> {
         let text = self.text(&uri(params, "textDocument")?)?;

@@ -106,6 +106,7 @@ impl World {
             cwd: None,
             max_message: 256 << 20,
             write_stall: std::time::Duration::from_mins(1),
+            root: None,
         };
         Ok(Box::new(Prepared {
             config: Arc::new(config),

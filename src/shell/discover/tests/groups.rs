@@ -116,7 +116,7 @@ fn group_has_members_of_configuration_then_commands() {
         Some("grp"),
         &[],
         user,
-        &expect![[r#"unknown group "grp"; expected one of g, one, python"#]],
+        &expect![[r#"unknown group "grp"; expected one of g, one, python, typescript, vue, web"#]],
     );
     tree.check_group(
         Some("pyhton"),

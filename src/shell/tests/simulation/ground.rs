@@ -245,6 +245,7 @@ impl Search for Searched {
             cwd: None,
             max_message: 256 << 20,
             write_stall: Duration::from_mins(1),
+            root: None,
         };
         Ok(Prepared {
             config: Arc::new(Config::default()),

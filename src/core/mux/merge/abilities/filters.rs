@@ -72,6 +72,22 @@ impl Pattern {
     }
 }
 
+/// Patterns of which one must fit.
+#[derive(Debug)]
+pub(crate) struct Globs(Vec<Pattern>);
+
+impl Globs {
+    /// `None`: there are none.
+    pub(crate) fn of(globs: &[String]) -> Option<Globs> {
+        let all: Vec<Pattern> = globs.iter().map(|it| Pattern::of(Some(it), Case::Exact)).collect();
+        (!all.is_empty()).then_some(Globs(all))
+    }
+
+    pub(crate) fn fit(&self, uri: &str) -> bool {
+        Place::of(uri).is_some_and(|it| self.0.iter().any(|glob| glob.fits(&it.path)))
+    }
+}
+
 /// Which documents a registration is for.
 #[derive(Debug, Default)]
 pub(super) struct Selector(Option<Vec<OneDocument>>);

@@ -25,6 +25,16 @@ pub(super) struct Offer {
     pub(super) registered: String,
     pub(super) what: What,
     pub(super) selector: Selector,
+    pub(super) said: Said,
+    /// Under which it wants to be asked for diagnostics.
+    pub(super) identifier: Option<String>,
+}
+
+/// Where the server has said it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    InAnswer,
+    InRegistration,
 }
 
 #[derive(Debug)]
@@ -65,10 +75,10 @@ impl Offer {
     pub(super) fn fixed(capability: &'static Capability, options: &Value) -> Offer {
         // A string is the id of what may be taken back.
         let id = options.get("id").unwrap_or(options).as_str().map(RegistrationId::text);
-        Offer::of(id, capability, options)
+        Offer::of(id, capability, options, Said::InAnswer)
     }
 
-    fn of(id: Option<RegistrationId>, capability: &'static Capability, options: &Value) -> Offer {
+    fn of(id: Option<RegistrationId>, capability: &'static Capability, options: &Value, said: Said) -> Offer {
         let what = match capability.options {
             Options::Folders => What::Folders,
             Options::Notebooks => {
@@ -84,7 +94,12 @@ impl Offer {
             }
             _ => What::Requests(requests(capability, options), Condition::of(capability.options, options)),
         };
-        Offer { id, registered: capability.registered.to_owned(), what, selector: Selector::of(options) }
+        let identifier = match capability.options {
+            Options::Diagnostics => options.get("identifier").and_then(Value::as_str).map(str::to_owned),
+            _ => None,
+        };
+        let registered = capability.registered.to_owned();
+        Offer { id, registered, what, selector: Selector::of(options), said, identifier }
     }
 
     /// What a registration says; `None`: it is of nothing that lspool routes by.
@@ -104,17 +119,19 @@ impl Offer {
             "workspace/didChangeWatchedFiles" => What::Watchers(Watcher::all(options)),
             method => {
                 let capability = crate::core::mux::merge::capabilities::registered(method)?;
-                return Some(Offer::of(Some(id), capability, options));
+                return Some(Offer::of(Some(id), capability, options, Said::InRegistration));
             }
         };
-        Some(Offer { id: Some(id), registered: method.to_owned(), what, selector: Selector::of(options) })
+        let (selector, said) = (Selector::of(options), Said::InRegistration);
+        Some(Offer { id: Some(id), registered: method.to_owned(), what, selector, said, identifier: None })
     }
 
     /// What an answer to `initialize` says of documents.
     pub(super) fn documents(capabilities: &Map<String, Value>) -> Option<Offer> {
         let sync = Sync::of(capabilities.get("textDocumentSync").filter(|it| is_yes(it))?);
         let what = What::Documents(sync);
-        Some(Offer { id: None, registered: String::new(), what, selector: Selector::default() })
+        let (selector, said) = (Selector::default(), Said::InAnswer);
+        Some(Offer { id: None, registered: String::new(), what, selector, said, identifier: None })
     }
 
     /// The requests that it is about, and whether one of these may still be none for it.

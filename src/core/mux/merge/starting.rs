@@ -1,0 +1,39 @@
+//! Members that start with the first document that they are used for.
+
+use crate::{
+    config::StartAt,
+    core::{event::ServerId, mux::Mux},
+};
+
+impl Mux {
+    /// Starts those members of a group that start with it: one at least.
+    pub(in crate::core::mux) fn start_members(&mut self) {
+        let starts = |it: &ServerId| !self.is_group() || !self.starts_with_document(*it);
+        let mut started: Vec<ServerId> = self.servers.ids().filter(starts).collect();
+        if started.is_empty() {
+            started.extend(self.servers.ids().next());
+        }
+        for id in started {
+            let primary = self.servers.get(id).primary;
+            self.start(primary);
+        }
+    }
+
+    pub(super) fn starts_with_document(&self, id: ServerId) -> bool {
+        self.servers.get(id).settings.start == StartAt::Document
+    }
+
+    /// A document is opened: starts the members that have waited for one.
+    pub(super) fn start_for_document(&mut self, concerned: &[ServerId]) {
+        for id in concerned.iter().copied() {
+            let primary = self.servers.get(id).primary;
+            // One that somebody has stopped stays so.
+            let is_new =
+                self.backend(primary).is_some_and(|it| it.process().generation.0 == 0 && !it.accepts());
+            if is_new && self.starts_with_document(id) {
+                self.start(primary);
+                self.start_waiting_of(|it| it == id);
+            }
+        }
+    }
+}

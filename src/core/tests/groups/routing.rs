@@ -1,0 +1,315 @@
+//! Who is asked what, as the configuration and earlier answers say.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{A, B, answer, ask, at, backend, documents, group, initialize, only, pair, pair_of, ready};
+use crate::{
+    config::{Combine, StartAt},
+    core::tests::stage::{EDITOR, Stage, name},
+};
+
+/// A group of two with all that a document needs, as it is set.
+fn set(set: impl FnOnce(&mut Stage), capabilities: &Value) -> Stage {
+    let mut it = group(&["a", "b"]);
+    set(&mut it);
+    initialize(&mut it, &json!({"workspace": {"configuration": true}}));
+    ready(&mut it, A, capabilities);
+    ready(&mut it, B, capabilities);
+    it.editor(json!({"method": "initialized", "params": {}}));
+    for peer in [backend(A), backend(B), EDITOR] {
+        it.take(peer);
+    }
+    it
+}
+
+fn open(it: &mut Stage, uri: &str) {
+    let document = json!({"uri": uri, "languageId": "x", "version": 1, "text": ""});
+    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
+}
+
+#[test]
+fn configured_wait_takes_the_place_of_the_usual_one() {
+    let waits = |it: &mut Stage| {
+        let wait = &mut it.group.as_mut().unwrap().wait;
+        wait.insert("hover".to_owned(), Duration::from_millis(100));
+    };
+    let mut it = set(waits, &documents());
+    ask(&mut it, 1, "textDocument/hover", &at("u"));
+    let (a, _) = (only(&mut it, A), only(&mut it, B));
+    answer(&mut it, A, &a, &json!({"contents": "a"}));
+    it.pass(Duration::from_millis(99));
+    assert!(it.take(EDITOR).is_empty());
+    it.pass(Duration::from_millis(1));
+    assert_eq!(it.take(EDITOR)[0]["result"]["contents"], "a");
+}
+
+#[test]
+fn answers_are_combined_as_configured() {
+    let combines = |it: &mut Stage| {
+        let combine = &mut it.group.as_mut().unwrap().combine;
+        combine.insert("hover".to_owned(), Combine::First);
+        combine.insert("document-symbols".to_owned(), Combine::All);
+    };
+    let mut it = set(combines, &json!({"hoverProvider": true, "documentSymbolProvider": true}));
+    ask(&mut it, 1, "textDocument/hover", &at("u"));
+    let (a, b) = (only(&mut it, A), only(&mut it, B));
+    answer(&mut it, B, &b, &json!({"contents": "b"}));
+    assert!(it.take(EDITOR).is_empty(), "the better one may say something");
+    answer(&mut it, A, &a, &json!({"contents": "a"}));
+    assert_eq!(it.take(EDITOR)[0]["result"], json!({"contents": "a"}));
+    ask(&mut it, 2, "textDocument/documentSymbol", &at("u"));
+    for by in [A, B] {
+        let asked = only(&mut it, by);
+        let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}});
+        let symbol = json!({"name": format!("{by:?}"), "kind": 1, "range": range, "selectionRange": range});
+        answer(&mut it, by, &asked, &json!([symbol]));
+    }
+    assert_eq!(it.take(EDITOR)[0]["result"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn handled_methods_go_to_their_server_alone() {
+    let handles = |it: &mut Stage| {
+        let server = &mut it.group.as_mut().unwrap().others[0].server;
+        server.handles = vec!["own/*".to_owned(), "textDocument/hover".to_owned()];
+    };
+    let mut it = set(handles, &documents());
+    for (id, method) in [(1, "own/thing"), (2, "textDocument/hover")] {
+        ask(&mut it, id, method, &at("u"));
+        assert!(it.told(A).is_empty(), "{method}");
+        let asked = only(&mut it, B);
+        it.server(B, json!({"id": asked["id"], "error": {"code": -32601, "message": "unknown"}}));
+        assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32601, "nobody else is asked: {method}");
+    }
+    it.editor(json!({"method": "own/note", "params": {}}));
+    it.editor(json!({"method": "other/note", "params": {}}));
+    assert_eq!(
+        (it.told(A), it.told(B)),
+        (vec!["other/note".to_owned()], vec!["own/note".to_owned(), "other/note".to_owned()])
+    );
+}
+
+#[test]
+fn document_reaches_only_members_for_its_file() {
+    let files = |it: &mut Stage| {
+        it.group.as_mut().unwrap().others[0].server.files = vec!["*.test.ts".to_owned(), "e2e/**".to_owned()];
+    };
+    let mut it = set(files, &documents());
+    for uri in ["file:///w/a.ts", "file:///w/a.test.ts", "file:///w/e2e/b.ts"] {
+        open(&mut it, uri);
+        it.editor(json!({"method": "textDocument/didClose", "params": {"textDocument": {"uri": uri}}}));
+    }
+    assert_eq!(it.told(A).len(), 6);
+    let told = it.take(backend(B));
+    let uris: Vec<&str> =
+        told.iter().map(|it| it["params"]["textDocument"]["uri"].as_str().unwrap()).collect();
+    assert_eq!(
+        uris,
+        ["file:///w/a.test.ts", "file:///w/a.test.ts", "file:///w/e2e/b.ts", "file:///w/e2e/b.ts"]
+    );
+}
+
+#[test]
+fn member_with_a_root_works_there() {
+    let mut it = group(&["a", "b"]);
+    it.group.as_mut().unwrap().others[0].launch.root = Some("/w/my app".into());
+    let folders = json!([{"uri": "file:///w/my%20app/sub", "name": "sub"}]);
+    let params = json!({"processId": 1, "rootUri": "file:///w/my%20app/sub", "workspaceFolders": folders, "capabilities": {}});
+    it.editor(json!({"id": "i", "method": "initialize", "params": params}));
+    let (a, b) = (only(&mut it, A)["params"].clone(), only(&mut it, B)["params"].clone());
+    assert_eq!((&a["rootUri"], &a["workspaceFolders"]), (&json!("file:///w/my%20app/sub"), &folders));
+    let own = json!([{"uri": "file:///w/my%20app", "name": "my app"}]);
+    assert_eq!(
+        (&b["rootUri"], &b["rootPath"], &b["workspaceFolders"]),
+        (&own[0]["uri"], &json!("/w/my app"), &own)
+    );
+    it.server(B, json!({"id": 5, "method": "workspace/workspaceFolders"}));
+    assert_eq!(only(&mut it, B)["result"], own);
+    assert!(it.take(EDITOR).is_empty());
+}
+
+#[test]
+fn member_that_asks_for_configuration_gets_its_settings_though_the_editor_has_none() {
+    let mut it = group(&["a", "b"]);
+    let settings = json!({"run": "onType"});
+    it.group.as_mut().unwrap().others[0].server.settings = settings.as_object().unwrap().clone();
+    initialize(&mut it, &json!({}));
+    ready(&mut it, A, &documents());
+    ready(&mut it, B, &documents());
+    it.take(EDITOR);
+    for (by, expected) in [(A, json!([null, null])), (B, json!([settings, "onType"]))] {
+        let items = json!({"items": [{"section": ""}, {"section": "run"}]});
+        it.server(by, json!({"id": 1, "method": "workspace/configuration", "params": items}));
+        assert_eq!(only(&mut it, by)["result"], expected);
+    }
+    assert!(it.take(EDITOR).is_empty());
+}
+
+#[test]
+fn member_that_has_answered_an_unknown_method_is_asked_first() {
+    let mut it = pair(&documents());
+    ask(&mut it, 1, "own/thing", &json!({}));
+    let a = only(&mut it, A);
+    answer(&mut it, A, &a, &Value::Null);
+    let b = only(&mut it, B);
+    answer(&mut it, B, &b, &json!({"x": 1}));
+    assert_eq!(
+        it.take(EDITOR)[0]["result"],
+        json!({"x": 1}),
+        "nothing is no answer while another may have one"
+    );
+    ask(&mut it, 2, "own/thing", &json!({}));
+    assert!(it.told(A).is_empty());
+    let b = only(&mut it, B);
+    it.server(B, json!({"id": b["id"], "error": {"code": -32601, "message": "unknown"}}));
+    let a = only(&mut it, A);
+    answer(&mut it, A, &a, &json!(2));
+    assert_eq!(it.take(EDITOR)[0]["result"], 2);
+}
+
+fn prepare(it: &mut Stage, id: u32, uri: &str) {
+    ask(it, id, "textDocument/prepareRename", &at(uri));
+    let (a, b) = (only(it, A), only(it, B));
+    answer(it, A, &a, &Value::Null);
+    answer(it, B, &b, &json!({"defaultBehavior": true}));
+    assert_eq!(it.take(EDITOR)[0]["result"], json!({"defaultBehavior": true}));
+}
+
+#[test]
+fn rename_goes_to_the_member_that_prepared_it_until_the_document_changes() {
+    let mut it = pair(&json!({"textDocumentSync": 2, "renameProvider": {"prepareProvider": true}}));
+    open(&mut it, "file:///u");
+    it.take(backend(A));
+    it.take(backend(B));
+    prepare(&mut it, 1, "file:///u");
+    ask(&mut it, 2, "textDocument/rename", &at("file:///u"));
+    assert!(it.told(A).is_empty());
+    let b = only(&mut it, B);
+    it.server(B, json!({"id": b["id"], "error": {"code": -32600, "message": "no"}}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32600, "it knew what it said");
+    let document = json!({"uri": "file:///u", "version": 2});
+    let changes = json!([{"text": "x"}]);
+    it.editor(json!({"method": "textDocument/didChange", "params": {"textDocument": document, "contentChanges": changes}}));
+    it.take(backend(A));
+    it.take(backend(B));
+    ask(&mut it, 3, "textDocument/rename", &at("file:///u"));
+    let a = only(&mut it, A);
+    it.server(A, json!({"id": a["id"], "error": {"code": -32600, "message": "no"}}));
+    let b = only(&mut it, B);
+    answer(&mut it, B, &b, &json!({"changes": {"file:///u": [{}]}}));
+    assert!(it.take(EDITOR)[0]["result"]["changes"].is_object(), "unasked, by rank");
+}
+
+#[test]
+fn only_member_that_prepares_renames_too() {
+    let mut it =
+        pair_of(&json!({"renameProvider": true}), &json!({"renameProvider": {"prepareProvider": true}}));
+    ask(&mut it, 1, "textDocument/prepareRename", &at("u"));
+    assert!(it.told(A).is_empty());
+    let b = only(&mut it, B);
+    answer(&mut it, B, &b, &json!({"defaultBehavior": true}));
+    ask(&mut it, 2, "textDocument/rename", &at("u"));
+    assert_eq!((it.told(A).len(), it.told(B).len()), (0, 1));
+}
+
+#[test]
+fn commands_in_items_have_the_names_that_lead_to_their_maker() {
+    let offers = json!({"executeCommandProvider": {"commands": ["run"]}, "codeActionProvider": true, "codeLensProvider": {}});
+    let mut it = pair(&offers);
+    for (id, method) in [(1, "textDocument/codeAction"), (2, "textDocument/codeLens")] {
+        ask(&mut it, id, method, &at("u"));
+        for by in [A, B] {
+            let asked = only(&mut it, by);
+            let title = format!("{by:?}");
+            answer(
+                &mut it,
+                by,
+                &asked,
+                &json!([{"title": title, "command": {"title": "t", "command": "run", "arguments": [1]}}]),
+            );
+        }
+        let told = it.take(EDITOR).pop().unwrap();
+        let list = told["result"].as_array().unwrap();
+        let commands: Vec<&Value> = list.iter().map(|it| &it["command"]["command"]).collect();
+        assert_eq!(commands, ["run", "run@b"], "{method}");
+    }
+    ask(&mut it, 3, "workspace/executeCommand", &json!({"command": "run@b", "arguments": [1]}));
+    assert_eq!(only(&mut it, B)["params"], json!({"command": "run", "arguments": [1]}));
+    assert!(it.told(A).is_empty());
+    // One that nobody offers goes on, one that is only written so.
+    ask(&mut it, 4, "workspace/executeCommand", &json!({"command": "other@b"}));
+    let a = only(&mut it, A);
+    it.server(A, json!({"id": a["id"], "error": {"code": -32602, "message": "unknown"}}));
+    assert_eq!(only(&mut it, B)["params"]["command"], "other@b");
+}
+
+#[test]
+fn server_of_vue_asks_the_typescript_server() {
+    let offers = json!({"executeCommandProvider": {"commands": ["typescript.tsserverRequest"]}});
+    let mut it = pair_of(&documents(), &offers);
+    let request =
+        |id: u32| json!({"method": "tsserver/request", "params": [[id, "_vue:projectInfo", {"file": "f"}]]});
+    it.server(A, request(7));
+    let asked = only(&mut it, B);
+    assert_eq!(asked["method"], "workspace/executeCommand");
+    let arguments = json!(["_vue:projectInfo", {"file": "f"}]);
+    assert_eq!(asked["params"], json!({"command": "typescript.tsserverRequest", "arguments": arguments}));
+    answer(&mut it, B, &asked, &json!({"type": "response", "body": {"configFileName": "c"}}));
+    let told = only(&mut it, A);
+    assert_eq!(
+        (&told["method"], &told["params"]),
+        (&json!("tsserver/response"), &json!([[7, {"configFileName": "c"}]]))
+    );
+    it.server(A, request(8));
+    let asked = only(&mut it, B);
+    it.server(B, json!({"id": asked["id"], "error": {"code": -32603, "message": "no project"}}));
+    assert_eq!(only(&mut it, A)["params"], json!([[8, null]]));
+    it.server(A, request(9));
+    it.exited(B, crate::core::event::Exit::Signal(9));
+    assert_eq!(only(&mut it, A)["params"], json!([[9, null]]), "its server is gone");
+    assert!(it.take(EDITOR).is_empty());
+    // Without such a member it is the editor's.
+    let mut it = pair(&documents());
+    it.server(A, request(7));
+    assert_eq!(it.take(EDITOR).iter().map(name).collect::<Vec<_>>(), ["tsserver/request"]);
+}
+
+#[test]
+fn member_starts_with_its_first_document() {
+    let mut it = group(&["a", "b"]);
+    let server = &mut it.group.as_mut().unwrap().others[0].server;
+    (server.start, server.languages) = (StartAt::Document, vec!["rust".to_owned()]);
+    initialize(&mut it, &json!({"textDocument": {"formatting": {"dynamicRegistration": true}}}));
+    assert!(it.told(B).is_empty());
+    ready(&mut it, A, &documents());
+    assert_eq!(it.take(EDITOR)[0]["id"], "i", "nobody waits for it");
+    it.editor(json!({"method": "initialized", "params": {}}));
+    open(&mut it, "file:///x");
+    assert!(it.told(B).is_empty() && it.spawned == [A]);
+    let document = json!({"uri": "file:///r", "languageId": "rust", "version": 1, "text": ""});
+    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
+    ready(
+        &mut it,
+        B,
+        &json!({"textDocumentSync": 2, "documentFormattingProvider": true, "hoverProvider": true}),
+    );
+    let told = it.take(backend(B));
+    assert_eq!(told.iter().map(name).collect::<Vec<_>>(), ["initialized", "textDocument/didOpen"]);
+    assert_eq!(told[1]["params"]["textDocument"]["uri"], "file:///r");
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["params"]["registrations"][0]["method"], "textDocument/formatting", "{told:?}");
+    ask(&mut it, 1, "textDocument/formatting", &at("file:///r"));
+    assert_eq!(only(&mut it, B)["method"], "textDocument/formatting");
+}
+
+#[test]
+fn group_whose_members_all_wait_for_a_document_starts_the_first() {
+    let mut it = group(&["a", "b"]);
+    it.server.start = StartAt::Document;
+    it.group.as_mut().unwrap().others[0].server.start = StartAt::Document;
+    initialize(&mut it, &json!({}));
+    ready(&mut it, A, &documents());
+    assert_eq!((it.take(EDITOR)[0]["id"].clone(), it.spawned), (json!("i"), vec![A]));
+}

@@ -81,6 +81,9 @@ pub(crate) struct RecordedCall {
 /// The server's text to the model for a skipped call.
 const SKIPPED: &str = "The user chose to skip the tool call, they want to proceed without running it";
 
+/// How the server shows the model that the user has cancelled a turn.
+const CANCELLED: &str = "Cancelled by user";
+
 /// The runner of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -250,6 +253,18 @@ impl RecordedTurn {
             }
             Some(_) | None => text,
         };
+    }
+
+    /// Notes how the turn has ended: of one that failed or was cancelled the server shows the model that, instead of the
+    /// text that was not finished.
+    pub(crate) fn ended(&mut self, end: &[u8]) {
+        let is_cancelled = text(end, &["cancellationReason"]).is_some();
+        let words = text(end, &["error", "message"]).or_else(|| is_cancelled.then(|| CANCELLED.to_owned()));
+        let Some(words) = words else { return };
+        let last = self.last_round();
+        let is_unfinished = |it: &Kept<RecordedRound>| it.id == last && it.calls.is_empty();
+        let id = if self.rounds.iter().any(is_unfinished) { last } else { last + 1 };
+        self.round(id).text = words;
     }
 
     /// Adds a raw string to the text of a round.
@@ -567,6 +582,24 @@ mod tests {
             {"role":"tool","content":"A","tool_call_id":"a"}
             {"role":"assistant","content":"Done."}"#]]
         .assert_eq(&messages.join("\n"));
+    }
+
+    #[test]
+    fn turn_ends_with_what_the_model_is_shown_of_its_end() {
+        let texts = |reports: &[Value], end: &Value| -> Vec<(u64, String)> {
+            let mut turn = turn(reports);
+            turn.ended(end.to_string().as_bytes());
+            turn.rounds.iter().map(|it| (it.id, it.text.clone())).collect()
+        };
+        let failed = json!({"kind": "end", "error": {"message": "no quota"}});
+        let cancelled = json!({"kind": "end", "cancellationReason": "CancelledByUser"});
+        let said =
+            |all: &[(u64, &str)]| all.iter().map(|(id, it)| (*id, (*it).to_owned())).collect::<Vec<_>>();
+        assert_eq!(texts(&[], &failed), said(&[(1, "no quota")]));
+        assert_eq!(texts(&[text(1, "so far")], &cancelled), said(&[(1, CANCELLED)]));
+        let called = [text(1, "first"), call(1, "c", "completed", Some("r"))];
+        assert_eq!(texts(&called, &failed), said(&[(1, "first"), (2, "no quota")]));
+        assert_eq!(texts(&[text(1, "all")], &json!({"kind": "end"})), said(&[(1, "all")]));
     }
 
     #[test]

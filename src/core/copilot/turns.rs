@@ -476,6 +476,11 @@ impl Copilot {
             }
             Some(b"\"end\"") => {
                 self.note_over(&conversation, &turn, Over::Ended);
+                let end = member(params, "value").map_or(&b"{}"[..], |it| &params[it]);
+                let history = self.conversations.get_mut(&conversation).map(|it| &mut it.history);
+                if let Some(record) = history.and_then(|it| it.turn(&turn)) {
+                    record.ended(end);
+                }
                 Some(unchanged)
             }
             Some(_) | None => Some(unchanged),

@@ -404,15 +404,22 @@ fn cancelled_calls_are_not_answered_and_progress_counts_up() {
         json!({"name": "lsp_hover", "arguments": {"symbol": "greet"}, "_meta": {"progressToken": "p"}});
     client.send(json!({"id": 1, "method": "tools/call", "params": call}));
     client.send(json!({"id": 2, "method": "tools/call", "params": {"name": "lsp_hover", "arguments": {"symbol": "x"}}}));
+    let progress = client.wait_for(|it| it["method"] == "notifications/progress");
+    client.others.push(progress);
     client.send(json!({"method": "notifications/cancelled", "params": {"requestId": 1, "reason": "enough"}}));
     client.send(json!({"method": "notifications/cancelled", "params": {"requestId": 99}}));
     assert_eq!(client.ask(3, "ping", json!({}))["result"], json!({}));
     drop(client.stdin.take());
     // lspool waits a while for the call that is not cancelled, and then ends.
+    let mut told = std::mem::take(&mut client.others);
     while let Ok(line) = client.lines.recv_timeout(PATIENCE) {
-        let message: Value = serde_json::from_str(&line).unwrap();
-        assert_ne!(message["id"], 1, "{message}");
+        told.push(serde_json::from_str(&line).unwrap());
     }
+    let progress = told.iter().filter(|it| it["method"] == "notifications/progress").map(|it| &it["params"]);
+    let counts: Vec<f64> = progress.clone().map(|it| it["progress"].as_f64().unwrap()).collect();
+    assert!(!counts.is_empty() && counts.windows(2).all(|it| it[0] < it[1]), "{told:?}");
+    assert!(progress.clone().all(|it| it["progressToken"] == "p" && it["message"].is_string()), "{told:?}");
+    assert!(told.iter().all(|it| it["id"] != 1), "{told:?}");
     assert_eq!(client.child.wait().unwrap().code(), Some(0));
     client.mark.wait_gone(PATIENCE);
 }

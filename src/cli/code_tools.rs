@@ -132,7 +132,8 @@ fn choose(found: Vec<FoundLanguage>, folders: &[PathBuf], languages: &Languages)
         Languages::OfFiles(files) => files.clone(),
         Languages::OfWorkspace => folders.iter().flat_map(|it| endings_in(it)).collect(),
     };
-    let is_needed = |it: &FoundLanguage| it.endings.iter().any(|ending| files.iter().any(|it| it.ends_with(ending)));
+    let is_needed =
+        |it: &FoundLanguage| it.endings.iter().any(|ending| files.iter().any(|it| it.ends_with(ending)));
     let mut chosen = Chosen::default();
     for language in found.into_iter().filter(is_needed) {
         match language.server {
@@ -176,7 +177,8 @@ fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>) -> Value 
         json!({"uri": file_uri(it), "name": name})
     });
     let named: Vec<Value> = named.collect();
-    let missing: Map<String, Value> = missing.iter().map(|(key, it)| (key.clone(), it.clone().into())).collect();
+    let missing: Map<String, Value> =
+        missing.iter().map(|(key, it)| (key.clone(), it.clone().into())).collect();
     let links = json!({"linkSupport": true});
     json!({
         "processId": null,
@@ -278,7 +280,8 @@ fn ended(why: &str) -> ToolError {
 /// Answers each call: there is no server for it.
 async fn answer_without_server(mut asked: mpsc::UnboundedReceiver<Ask>, missing: &BTreeMap<String, String>) {
     let reasons: String = missing.iter().map(|(language, why)| format!("\n{language}: {why}")).collect();
-    let error = ToolError::new(Code::NoServer, format!("no language server is there for these files{reasons}"));
+    let error =
+        ToolError::new(Code::NoServer, format!("no language server is there for these files{reasons}"));
     while let Some(ask) = asked.recv().await {
         match ask {
             Ask::Call { answer, .. } => drop(answer.send(error.answer())),
@@ -345,7 +348,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
     }
 
     fn on_answer(&mut self, id: &RawId, frame: &Frame) {
-        let Some(number) = self.open.iter().find(|(_, it)| it.id == *id).map(|(number, _)| *number) else { return };
+        let Some(number) = self.open.iter().find(|(_, it)| it.id == *id).map(|(number, _)| *number) else {
+            return;
+        };
         let Some(open) = self.open.remove(&number) else { return };
         let answer = match error_of(frame) {
             Some(error) => ended(&error).answer(),

@@ -11,7 +11,9 @@ mod text;
 use serde_json::{Map, Value, json};
 
 pub use self::{
-    answer::{Answer, Candidate, Code, Diagnostic, FileReport, Found, Freshness, PlaceShown, ToolError, visible},
+    answer::{
+        Answer, Candidate, Code, Diagnostic, FileReport, Found, Freshness, PlaceShown, ToolError, visible,
+    },
     arguments::{DefinitionKind, Direction, LspCall, Severity, Target},
     outline::{NamePath, Outline, Symbol, kind_name},
     pattern::Pattern,
@@ -166,15 +168,18 @@ impl LspTool {
             optional("body", Flag, "Whether to show the whole text of the symbol [default: false]."),
             optional("kind", Word, "`definition`, `declaration` or `type` [default: definition]."),
         ];
-        const DIAGNOSTICS: [Parameter; 4] = [
+        const DIAGNOSTICS: [Parameter; 3] = [
             optional(
                 "files",
                 Texts,
                 "Files or glob patterns. Without it: all files that have changed since the last call.",
             ),
-            optional("severity", Word, "The least severity: `error`, `warning`, `information` or `hint` [default: warning]."),
+            optional(
+                "severity",
+                Word,
+                "The least severity: `error`, `warning`, `information` or `hint` [default: warning].",
+            ),
             optional("max_results", Integer, "How many to show at most [default: 100]."),
-            AFTER,
         ];
         const SYMBOLS: [Parameter; 2] = [
             required("file", Word, "A file of the workspace."),
@@ -240,7 +245,8 @@ mod tests {
                 assert!(property["type"].is_string(), "{name}");
                 assert!(property["description"].as_str().is_some_and(|it| it.ends_with('.')), "{name}");
             }
-            let whole = json!({"name": tool.name(), "description": tool.description(), "inputSchema": schema});
+            let whole =
+                json!({"name": tool.name(), "description": tool.description(), "inputSchema": schema});
             size += whole.to_string().len();
         }
         assert!(size <= 14 << 10, "{size} bytes");

@@ -90,14 +90,14 @@ fn status(answer: &Answer) -> u8 {
 /// The tools, as a text or as JSON.
 fn list(json: bool) -> String {
     if json {
-        let value = |it: &ToolInfo| {
-            json!({"name": it.name, "description": it.description, "inputSchema": it.input_schema})
-        };
+        let value = |it: &ToolInfo| json!({"name": it.name, "description": it.description, "inputSchema": it.input_schema});
         return format!("{}\n", tools().iter().map(value).collect::<Value>());
     }
     let parameters = |it: &ToolInfo| {
         let all = it.input_schema["properties"].as_object().into_iter().flatten();
-        let line = |(name, it): (&String, &Value)| format!("    {name}: {}\n", it["description"].as_str().unwrap_or(""));
+        let line = |(name, it): (&String, &Value)| {
+            format!("    {name}: {}\n", it["description"].as_str().unwrap_or(""))
+        };
         all.map(line).collect::<String>()
     };
     tools().iter().map(|it| format!("{}\n  {}\n{}", it.name, it.description, parameters(it))).collect()
@@ -154,9 +154,11 @@ fn call(task: &LspTask, cwd: &Path) -> anyhow::Result<Call> {
             arguments: json!({"file": absolute(query)}),
             files: vec![query.clone()],
         },
-        LspTask::Symbols { query } => {
-            Call { tool: "lsp_workspace_symbols".to_owned(), arguments: json!({"query": query}), files: Vec::new() }
-        }
+        LspTask::Symbols { query } => Call {
+            tool: "lsp_workspace_symbols".to_owned(),
+            arguments: json!({"query": query}),
+            files: Vec::new(),
+        },
         LspTask::Diagnostics { files, severity } => {
             let is_pattern = |it: &str| it.contains(['*', '?', '[', '{']) && !cwd.join(it).exists();
             let named: Vec<String> =
@@ -247,7 +249,10 @@ mod tests {
             (json!({"error": {"code": "no_symbol"}}), NOT_SO),
             (json!({"files": [{"freshness": "exact", "total": 0}]}), DONE),
             (json!({"files": [{"freshness": "unknown", "total": 0}]}), NOT_SURE),
-            (json!({"files": [{"freshness": "unknown", "total": 0}, {"freshness": "exact", "total": 2}]}), NOT_SO),
+            (
+                json!({"files": [{"freshness": "unknown", "total": 0}, {"freshness": "exact", "total": 2}]}),
+                NOT_SO,
+            ),
         ] {
             assert_eq!(of(structured.clone()), expected, "{structured}");
         }

@@ -22,13 +22,7 @@ const LANGUAGES: [Language; 5] = [
     Language {
         name: "Python",
         files: &[(".py", "python"), (".pyi", "python")],
-        projects: &[
-            "pyrightconfig.json",
-            "pyproject.toml",
-            "setup.py",
-            "setup.cfg",
-            "requirements.txt",
-        ],
+        projects: &["pyrightconfig.json", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"],
         servers: &["basedpyright", "pyright", "ty"],
         hint: "install basedpyright or pyright",
     },

@@ -14,16 +14,12 @@ struct Known {
 
 const SERVERS: [Known; 7] = [
     Known { name: "basedpyright", command: "basedpyright-langserver", args: &["--stdio"] },
-    Known { name: "clangd", command: "clangd", args: &["--background-index"] },
+    Known { name: "clangd", command: "clangd", args: &[] },
     Known { name: "pylsp", command: "pylsp", args: &[] },
     Known { name: "pyright", command: "pyright-langserver", args: &["--stdio"] },
     Known { name: "ruff", command: "ruff", args: &["server"] },
     Known { name: "ty", command: "ty", args: &["server"] },
-    Known {
-        name: "typescript-language-server",
-        command: "typescript-language-server",
-        args: &["--stdio"],
-    },
+    Known { name: "typescript-language-server", command: "typescript-language-server", args: &["--stdio"] },
 ];
 
 /// Servers of which a preset takes the first that is installed; at least one.

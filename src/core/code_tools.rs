@@ -93,7 +93,8 @@ impl CodeTools {
         let options = path(initialize, &OPTIONS).map(|it| &initialize[it])?;
         let options: Value = json::read(options).ok()?;
         let missing = options["missing"].as_object().into_iter().flatten();
-        let missing = missing.map(|(language, why)| (language.clone(), why.as_str().unwrap_or("").to_owned()));
+        let missing =
+            missing.map(|(language, why)| (language.clone(), why.as_str().unwrap_or("").to_owned()));
         let views = mux.servers().iter().map(|it| {
             let languages = languages_for(&it.name, &it.settings.languages);
             (it.id, View::new(it.id, it.name.clone(), languages))
@@ -197,7 +198,8 @@ impl CodeTools {
 
     /// A call is over: cancels what it has asked of servers.
     fn forget(&mut self, mux: &mut Mux, number: u64) {
-        let open: Vec<u64> = self.asked.iter().filter(|(_, it)| it.call == number).map(|(id, _)| *id).collect();
+        let open: Vec<u64> =
+            self.asked.iter().filter(|(_, it)| it.call == number).map(|(id, _)| *id).collect();
         for id in open {
             self.asked.remove(&id);
             let params = Patch::of(b"{}").set("id", id.to_string().as_bytes()).finish();
@@ -221,8 +223,7 @@ impl CodeTools {
             true => Work::ForAnswer,
             false => Work::OfItsOwn,
         };
-        view.observe(process, frame, work, (self.last, mux.now()));
-        self.is_dirty = true;
+        self.is_dirty |= view.observe(process, frame, work, (self.last, mux.now()));
     }
 
     /// The shell has looked at files: servers are told what has changed.
@@ -255,8 +256,7 @@ impl CodeTools {
     }
 
     fn take_answers(&mut self, mux: &mut Mux) {
-        let is_own =
-            |it: &Effect| matches!(it, Effect::Send(Peer::Client(client), _) if *client == ClientId::CODE_TOOLS);
+        let is_own = |it: &Effect| matches!(it, Effect::Send(Peer::Client(client), _) if *client == ClientId::CODE_TOOLS);
         let Some(first) = mux.effects().iter().position(is_own) else { return };
         for effect in mux.take_effects(first) {
             match effect {

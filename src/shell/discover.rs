@@ -13,9 +13,9 @@ mod places;
 mod plan;
 mod prepare;
 mod search;
-mod tools;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 pub use agents::agent_folders;
 pub use env::Env;
@@ -25,5 +25,5 @@ pub use plan::GroupPlan;
 pub use prepare::{
     CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target, targets,
 };
-pub use tools::{FoundLanguage, languages_found, prepare_tools};
 pub use search::{Found, NotFound, search};
+pub use tools::{FoundLanguage, languages_found, prepare_tools};

@@ -231,8 +231,8 @@ pub struct Found {
     pub total: usize,
     /// Whether there may be more than the server has said, and why.
     pub incomplete: Option<String>,
-    /// The servers, for the title.
-    pub servers: Vec<String>,
+    /// The servers with their states.
+    pub servers: Vec<(String, &'static str)>,
     /// For the reader.
     pub notes: Vec<String>,
     /// The cursor of the place of this number.
@@ -254,7 +254,10 @@ impl Found {
         };
         let mut text = match self.servers.as_slice() {
             [] => head,
-            servers => format!("{head} · {}", servers.join(", ")),
+            servers => {
+                let names: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
+                format!("{head} · {}", names.join(", "))
+            }
         };
         for note in &self.notes {
             text += &format!("\nnote: {note}");
@@ -303,8 +306,11 @@ impl Found {
         let first = self.cursor.as_ref().map_or(0, |(_, first)| *first);
         let rest = self.total.saturating_sub(first + shown.len());
         structured.insert("truncated".to_owned(), (rest > 0).into());
-        structured.insert("servers".to_owned(), self.servers.clone().into());
-        if rest > 0 && let Some((base, first)) = &self.cursor {
+        let server = |(name, state): &(String, &'static str)| json!({"name": name, "state": state});
+        structured.insert("servers".to_owned(), self.servers.iter().map(server).collect());
+        if rest > 0
+            && let Some((base, first)) = &self.cursor
+        {
             let next = format!("{base}.{}", first + shown.len());
             structured.insert("next".to_owned(), next.clone().into());
             match self.next_call {
@@ -315,7 +321,8 @@ impl Found {
                 None => text += &format!("\n{rest} more: `after` {next}"),
             }
         } else if rest > 0 {
-            text += &format!("\n{rest} more: ask for more with `max_results`, or less with a narrower question");
+            text +=
+                &format!("\n{rest} more: ask for more with `max_results`, or less with a narrower question");
         }
         structured.insert(self.name.to_owned(), shown.into());
         Answer { ok: true, text, structured: structured.into() }
@@ -381,7 +388,11 @@ impl FileReport {
     pub fn answer(reports: &[FileReport], most: usize, notes: &[String]) -> Answer {
         let mut text = String::new();
         for it in reports.iter().filter(|it| it.freshness == Freshness::Unknown) {
-            text += &format!("NOT CHECKED: {} ({})\n", it.file, it.why.as_deref().unwrap_or("no reason is known"));
+            text += &format!(
+                "NOT CHECKED: {} ({})\n",
+                it.file,
+                it.why.as_deref().unwrap_or("no reason is known")
+            );
         }
         let total: usize = reports.iter().map(|it| it.diagnostics.len()).sum();
         let checked = reports.iter().filter(|it| it.freshness != Freshness::Unknown).count();
@@ -431,7 +442,8 @@ impl FileReport {
             }
             files.push(it.value(&shown));
         }
-        let n_shown: usize = files.iter().filter_map(|it: &Value| it["diagnostics"].as_array()).map(Vec::len).sum();
+        let n_shown: usize =
+            files.iter().filter_map(|it: &Value| it["diagnostics"].as_array()).map(Vec::len).sum();
         if n_shown < total {
             text += &format!("\n{} more: ask for fewer files, or a higher `severity`", total - n_shown);
         }
@@ -485,7 +497,7 @@ mod tests {
             name: "references",
             places: vec![place("a.py", 1), place("a.py", 2), place("b.py", 7)],
             total: 5,
-            servers: vec!["pyright".to_owned()],
+            servers: vec![("pyright".to_owned(), "ready")],
             cursor: Some(("r7".to_owned(), 0)),
             next_call: Some(("lsp_references", json!({"symbol": "use"}))),
             ..Found::default()
@@ -507,7 +519,13 @@ mod tests {
     #[test]
     fn places_beyond_the_budget_are_on_the_next_page() {
         let places: Vec<_> = (1..=1000).map(|it| place(&format!("folder/{it}.py"), it)).collect();
-        let found = Found { places, total: 1000, cursor: Some(("r1".to_owned(), 0)), name: "references", ..Found::default() };
+        let found = Found {
+            places,
+            total: 1000,
+            cursor: Some(("r1".to_owned(), 0)),
+            name: "references",
+            ..Found::default()
+        };
         let answer = found.answer();
         assert!(answer.text.len() < MOST_OF_TEXT + 200);
         let n = answer.structured["references"].as_array().unwrap().len();
@@ -522,10 +540,15 @@ mod tests {
             why: why.map(ToOwned::to_owned),
             diagnostics: Vec::new(),
         };
-        let reports =
-            [report("a.ts", Freshness::Exact, None), report("b.ts", Freshness::Unknown, Some("it said nothing"))];
+        let reports = [
+            report("a.ts", Freshness::Exact, None),
+            report("b.ts", Freshness::Unknown, Some("it said nothing")),
+        ];
         let answer = FileReport::answer(&reports, 10, &[]);
-        assert_eq!(answer.text, "NOT CHECKED: b.ts (it said nothing)\n0 errors, 0 warnings, 0 hints in 1 file checked");
+        assert_eq!(
+            answer.text,
+            "NOT CHECKED: b.ts (it said nothing)\n0 errors, 0 warnings, 0 hints in 1 file checked"
+        );
     }
 
     #[test]
@@ -538,8 +561,10 @@ mod tests {
 
     #[test]
     fn error_has_ten_candidates_at_most() {
-        let candidate = |line| Candidate { file: "a.py".to_owned(), line, symbol: "x".to_owned(), kind: "class" };
-        let answer = ToolError::new(Code::Ambiguous, "several").with((1..=12).map(candidate).collect()).answer();
+        let candidate =
+            |line| Candidate { file: "a.py".to_owned(), line, symbol: "x".to_owned(), kind: "class" };
+        let answer =
+            ToolError::new(Code::Ambiguous, "several").with((1..=12).map(candidate).collect()).answer();
         assert!(answer.text.ends_with("… 2 more"), "{}", answer.text);
         assert_eq!(answer.structured["error"]["candidates"].as_array().unwrap().len(), 10);
         assert_eq!(answer.structured["error"]["retry"], false);

@@ -144,8 +144,6 @@ pub enum LspCall {
         severity: Severity,
         /// How many.
         most: usize,
-        /// A cursor.
-        after: Option<String>,
     },
     /// [`LspTool::CallHierarchy`]
     CallHierarchy {
@@ -208,9 +206,10 @@ impl LspCall {
                 kind: it.text("kind"),
                 most: most(50)?,
             },
-            LspTool::DocumentSymbols => {
-                LspCall::DocumentSymbols { file: it.path("file")?, depth: it.number("depth")?.unwrap_or(2).max(1) }
-            }
+            LspTool::DocumentSymbols => LspCall::DocumentSymbols {
+                file: it.path("file")?,
+                depth: it.number("depth")?.unwrap_or(2).max(1),
+            },
             LspTool::Definition => LspCall::Definition {
                 target: it.target()?,
                 kind: it.one_of(
@@ -240,7 +239,6 @@ impl LspCall {
                 files: it.texts("files")?,
                 severity: it.one_of("severity", &Severity::ALL, Severity::Warning)?,
                 most: most(100)?,
-                after: it.text("after"),
             },
             LspTool::CallHierarchy => LspCall::CallHierarchy {
                 target: it.target()?,
@@ -409,12 +407,14 @@ mod tests {
             LspTool::References,
             &json!({"symbol": "Graph.add_node", "file": "a.py", "line": "12", "context": 9, "path": "*.py"}),
         );
-        let Ok(LspCall::References { target, context: 5, most: 50, include_declaration: true, .. }) = call else {
+        let Ok(LspCall::References { target, context: 5, most: 50, include_declaration: true, .. }) = call
+        else {
             panic!("{call:?}");
         };
         assert_eq!((target.line, target.file.as_deref()), (Some(11), Some("a.py")));
         assert_eq!(target.symbol.map(|it| it.to_string()).as_deref(), Some("Graph/add_node"));
-        let all = LspCall::read(LspTool::Diagnostics, &json!({"files": "file:///a%20b.py", "severity": "error"}));
+        let all =
+            LspCall::read(LspTool::Diagnostics, &json!({"files": "file:///a%20b.py", "severity": "error"}));
         let Ok(LspCall::Diagnostics { files: Some(files), severity: Severity::Error, .. }) = all else {
             panic!("{all:?}");
         };

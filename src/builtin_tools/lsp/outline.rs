@@ -193,7 +193,10 @@ impl Outline {
 
     /// The innermost symbol around a place.
     pub fn around(&self, place: Position) -> Option<&Symbol> {
-        self.symbols.iter().filter(|it| it.range.holds(place)).max_by_key(|it| (it.range.start, it.path.len()))
+        self.symbols
+            .iter()
+            .filter(|it| it.range.holds(place))
+            .max_by_key(|it| (it.range.start, it.path.len()))
     }
 
     /// The symbol whose name is at a place.
@@ -267,7 +270,8 @@ mod tests {
     fn outline() -> Outline {
         let add = json!({"name": "add_node", "kind": 6, "range": range(1, 2), "selectionRange": range(1, 1)});
         let graph = json!({"name": "Graph", "kind": 5, "range": range(0, 2), "selectionRange": range(0, 0), "children": [add]});
-        let other = json!({"name": "add_node", "kind": 12, "range": range(4, 4), "selectionRange": range(4, 4)});
+        let other =
+            json!({"name": "add_node", "kind": 12, "range": range(4, 4), "selectionRange": range(4, 4)});
         Outline::read(&json!([graph, other]), &Text::new(TEXT))
     }
 
@@ -293,7 +297,10 @@ mod tests {
         assert_eq!(NamePath::parse("/Graph.add_node[1]").unwrap().to_string(), "/Graph/add_node[1]");
         assert!(NamePath::parse("./").is_err());
         assert_eq!(outline.symbols[1].name_at, Position { line: 1, character: 8 });
-        assert_eq!(outline.around(Position { line: 2, character: 8 }).map(Symbol::name_path).as_deref(), Some("Graph/add_node"));
+        assert_eq!(
+            outline.around(Position { line: 2, character: 8 }).map(Symbol::name_path).as_deref(),
+            Some("Graph/add_node")
+        );
     }
 
     #[test]
@@ -303,7 +310,10 @@ mod tests {
             let name = NamePath::parse(name).unwrap();
             outline.symbols.iter().filter(|it| name.is_near(it)).count()
         };
-        assert_eq!([near("addnode"), near("ADD_NODE"), near("grahp"), near("x"), near("remove")], [2, 2, 0, 0, 0]);
+        assert_eq!(
+            [near("addnode"), near("ADD_NODE"), near("grahp"), near("x"), near("remove")],
+            [2, 2, 0, 0, 0]
+        );
         assert_eq!(near("Grap"), 1);
     }
 

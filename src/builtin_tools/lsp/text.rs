@@ -99,7 +99,10 @@ impl Text {
 
     /// The lines of a range, whole.
     pub fn lines_of(&self, first: u32, last: u32) -> String {
-        (first..=last.min(self.n_lines().saturating_sub(1))).map(|it| self.line(it)).collect::<Vec<_>>().join("\n")
+        (first..=last.min(self.n_lines().saturating_sub(1)))
+            .map(|it| self.line(it))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// The place of a character of a line, counted in characters from 0. Past the end, it is the end.
@@ -153,7 +156,8 @@ impl Text {
     /// Where a word stands in a line, the first time at or after a byte.
     pub fn find_word(&self, line: u32, word: &str, from: usize) -> Option<Position> {
         let text = self.line(line);
-        let found = words(text).into_iter().find(|(start, end)| *start >= from && &text[*start..*end] == word);
+        let found =
+            words(text).into_iter().find(|(start, end)| *start >= from && &text[*start..*end] == word);
         // A name need not be a word: `operator+`, `#private`.
         let start = found.map(|it| it.0).or_else(|| {
             let is_plain = is_word(word);
@@ -233,14 +237,10 @@ mod tests {
     fn word_snaps_two_characters_at_most() {
         let text = Text::new("a  = (  b");
         let word = |character| text.word_at(Position { line: 0, character }).map(|it| it.1);
-        assert_eq!([word(0), word(1), word(3), word(4), word(6), word(8)], [
-            Some("a"),
-            Some("a"),
-            Some("a"),
-            None,
-            Some("b"),
-            Some("b")
-        ]);
+        assert_eq!(
+            [word(0), word(1), word(3), word(4), word(6), word(8)],
+            [Some("a"), Some("a"), Some("a"), None, Some("b"), Some("b")]
+        );
         assert_eq!(Text::new("").word_at(Position::default()), None);
     }
 

@@ -72,7 +72,9 @@ pub(in crate::cli) enum LspTask {
         query: String,
     },
     /// Report the errors and warnings of files
-    #[command(after_help = "Exit status: 0 if there are none, 1 if there are some, 3 if a file could not be checked.")]
+    #[command(
+        after_help = "Exit status: 0 if there are none, 1 if there are some, 3 if a file could not be checked."
+    )]
     Diagnostics {
         /// Files, or patterns in quotes
         #[arg(value_name = "FILE", required = true)]

@@ -458,7 +458,14 @@ fn every_listed_option_is_accepted() {
         ("replay", "x"),
         ("orchestrate", "x"),
         ("completions", "bash"),
-        ("lsp", "servers"),
+        ("lsp references", "x"),
+        ("lsp definition", "x"),
+        ("lsp implementations", "x"),
+        ("lsp calls", "x"),
+        ("lsp hover", "x"),
+        ("lsp symbols", "x"),
+        ("lsp diagnostics", "x"),
+        ("lsp call", "x"),
         ("mcp", "--install=codex"),
     ];
     // `config` needs a command of its own.
@@ -486,7 +493,10 @@ fn every_listed_option_is_accepted() {
                 it.0 == line && name != "resume" && (line != "mcp" || name == "write")
             };
             let rest = needed.iter().find(is_needed).map_or("", |it| it.1);
-            let whole = format!("{line} {rest} --{name}{value}");
+            let whole = match line.as_str() {
+                "lsp" => format!("lsp --{name}{value} servers"),
+                _ => format!("{line} {rest} --{name}{value}"),
+            };
             assert!(read(&whole).is_ok(), "{whole}: {}", read(&whole).unwrap_err());
         }
     }

@@ -290,7 +290,8 @@ impl<'a> Cx<'a> {
         method: &str,
         params: &Value,
     ) -> Step<(Result<Value, ServerError>, u64)> {
-        let last = (0..TRIES).rfind(|n| self.call.memo.contains_key(&self.key(&format!("{key}~{n}")))).unwrap_or(0);
+        let last =
+            (0..TRIES).rfind(|n| self.call.memo.contains_key(&self.key(&format!("{key}~{n}")))).unwrap_or(0);
         for n in 0..TRIES {
             let key = format!("{key}~{n}");
             let full = self.key(&key);
@@ -351,7 +352,9 @@ impl<'a> Cx<'a> {
                 let name = self.shown(file);
                 let (code, what) = match why {
                     Unreadable::Missing => (Code::NoFile, format!("{name}: no such file")),
-                    Unreadable::Outside => (Code::OutsideWorkspace, format!("{name} is outside the workspace")),
+                    Unreadable::Outside => {
+                        (Code::OutsideWorkspace, format!("{name} is outside the workspace"))
+                    }
                     Unreadable::Folder => (Code::NoFile, format!("{name} is a folder")),
                     Unreadable::Binary => (Code::NoFile, format!("{name} is not text in UTF-8")),
                     Unreadable::Large => (Code::NoFile, format!("{name} is larger than lspool reads")),
@@ -368,7 +371,9 @@ impl<'a> Cx<'a> {
         if let Some(text) = self.tools.files.text(file) {
             return Ok(Ok(text));
         }
-        let key = format!("text {}", file.display());
+        // A text that was read before a change was seen is not read again by itself.
+        let changed = self.tools.files.last_change_of(file);
+        let key = format!("text {changed} {}", file.display());
         let seen = self.look(&key, vec![file.to_owned()], None)?;
         let found = seen.texts.iter().find(|(it, _)| it == file).map(|(_, it)| it);
         Ok(match found {

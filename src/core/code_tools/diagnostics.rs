@@ -50,7 +50,12 @@ struct Opinion {
 }
 
 impl Cx<'_> {
-    pub(super) fn diagnostics(&mut self, files: Option<&[String]>, least: Severity, most: usize) -> Step<Answer> {
+    pub(super) fn diagnostics(
+        &mut self,
+        files: Option<&[String]>,
+        least: Severity,
+        most: usize,
+    ) -> Step<Answer> {
         let (files, mut notes) = self.wanted_files(files)?;
         let mut reports = Vec::new();
         let mut waits = None;
@@ -82,7 +87,8 @@ impl Cx<'_> {
         let Some(given) = given else {
             let code = self.code_endings();
             let changed = self.tools.files.changed_since(self.tools.checked).into_iter();
-            let is_code = |it: &PathBuf| code.iter().any(|ending| it.to_string_lossy().ends_with(ending.as_str()));
+            let is_code =
+                |it: &PathBuf| code.iter().any(|ending| it.to_string_lossy().ends_with(ending.as_str()));
             return Ok(limited(changed.filter(is_code).collect()));
         };
         let mut files = BTreeSet::new();
@@ -93,7 +99,10 @@ impl Cx<'_> {
                 _ if Pattern::is_one(one) => {
                     let found = self.files_like(one)?;
                     if found.is_empty() {
-                        return fail(Code::NoFile, format!("no file of a language with a server fits {one:?}"));
+                        return fail(
+                            Code::NoFile,
+                            format!("no file of a language with a server fits {one:?}"),
+                        );
                     }
                     files.extend(found);
                 }
@@ -124,8 +133,12 @@ impl Cx<'_> {
     fn report(&mut self, file: &Path, least: Severity) -> Step<FileReport> {
         self.text(file)?;
         let servers = self.servers_for(file)?;
-        let mut report =
-            FileReport { file: self.shown(file), freshness: Freshness::Exact, why: None, diagnostics: Vec::new() };
+        let mut report = FileReport {
+            file: self.shown(file),
+            freshness: Freshness::Exact,
+            why: None,
+            diagnostics: Vec::new(),
+        };
         let mut waits = false;
         for server in servers {
             let opinion = match self.opinion(server, file) {
@@ -134,9 +147,11 @@ impl Cx<'_> {
                     waits = true;
                     continue;
                 }
-                Err(Stop::Fail(error)) => {
-                    Opinion { freshness: Freshness::Unknown, why: Some(error.message), diagnostics: Vec::new() }
-                }
+                Err(Stop::Fail(error)) => Opinion {
+                    freshness: Freshness::Unknown,
+                    why: Some(error.message),
+                    diagnostics: Vec::new(),
+                },
             };
             if opinion.freshness > report.freshness {
                 (report.freshness, report.why) = (opinion.freshness, opinion.why);
@@ -335,7 +350,8 @@ fn read(it: &Value, text: &Text) -> Option<Diagnostic> {
 /// Reads a diagnostic of tsserver, which counts lines and characters from 1.
 fn of_tsserver(it: &Value, text: &Text) -> Option<Diagnostic> {
     let place = |key: &str| {
-        let number = |name: &str| it[key][name].as_u64().and_then(|it| u32::try_from(it.checked_sub(1)?).ok());
+        let number =
+            |name: &str| it[key][name].as_u64().and_then(|it| u32::try_from(it.checked_sub(1)?).ok());
         Some(Position { line: number("line")?, character: number("offset")? })
     };
     let severity = match it["category"].as_str() {

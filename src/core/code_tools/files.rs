@@ -46,6 +46,16 @@ impl Files {
         self.last_change
     }
 
+    /// When a file was last seen to have changed; 0 if never.
+    pub(super) fn last_change_of(&self, file: &Path) -> u64 {
+        self.changed.get(file).copied().unwrap_or_default()
+    }
+
+    /// Whether a file has changed since the servers started.
+    pub(super) fn has_changed(&self, file: &Path) -> bool {
+        self.changed.contains_key(file)
+    }
+
     /// The files that have been seen to have changed after a moment.
     pub(super) fn changed_since(&self, tick: u64) -> Vec<PathBuf> {
         self.changed.iter().filter(|(_, at)| **at > tick).map(|(file, _)| file.clone()).collect()
@@ -83,7 +93,8 @@ impl CodeTools {
         for file in &seen.created {
             let text = seen.texts.iter().find(|(it, _)| it == file).and_then(|(_, text)| text.as_ref().ok());
             let Some(text) = text else { continue };
-            let concerned = |it: &ServerId| language_of_file(file).is_some_and(|id| self.views[it].serves(id.0));
+            let concerned =
+                |it: &ServerId| language_of_file(file).is_some_and(|id| self.views[it].serves(id.0));
             for server in self.views.keys().copied().filter(concerned).collect::<Vec<_>>() {
                 if !self.views[&server].open.is_empty() {
                     self.open(mux, server, file, &Arc::new(Text::new(text.as_str())));
@@ -99,7 +110,8 @@ impl CodeTools {
         self.files.changed.insert(file.to_owned(), tick);
         self.files.last_change = tick;
         self.files.texts.insert(file.to_owned(), Arc::new(Text::new(text)));
-        let servers: Vec<ServerId> = self.views.values().filter(|it| it.open.contains_key(file)).map(|it| it.server).collect();
+        let servers: Vec<ServerId> =
+            self.views.values().filter(|it| it.open.contains_key(file)).map(|it| it.server).collect();
         for server in servers {
             self.tell_text(mux, server, file);
         }
@@ -146,7 +158,8 @@ impl CodeTools {
             return;
         }
         let text = self.files.texts.entry(file.to_owned()).or_insert_with(|| Arc::clone(text));
-        let document = OpenDocument { version: 1, text_version: 1, told: tick, is_first_text: true, used: tick };
+        let document =
+            OpenDocument { version: 1, text_version: 1, told: tick, is_first_text: true, used: tick };
         view.open.insert(file.to_owned(), document);
         view.last_change = tick;
         let language = language_of_file(file).map_or("plaintext", |(_, id)| id);
@@ -165,7 +178,8 @@ impl CodeTools {
 
     /// Closes a document at all servers: it is gone, or no text.
     fn close(&mut self, mux: &mut Mux, file: &Path, tick: u64) {
-        let servers: Vec<ServerId> = self.views.values().filter(|it| it.open.contains_key(file)).map(|it| it.server).collect();
+        let servers: Vec<ServerId> =
+            self.views.values().filter(|it| it.open.contains_key(file)).map(|it| it.server).collect();
         for server in servers {
             self.close_at(mux, server, file);
             self.files.changed.insert(file.to_owned(), tick);

@@ -21,7 +21,8 @@ use crate::{
 const ATTEMPTS: u32 = 3;
 
 /// How much of a symbol's text is shown, in lines.
-const MOST_OF_BODY: u32 = 400;
+const MOST_OF_BODY: usize = 400;
+const MOST_OF_BODY_BYTES: usize = 16 << 10;
 
 /// How much of a hover is shown, in characters.
 const MOST_OF_HOVER: usize = 8000;
@@ -33,7 +34,8 @@ impl Cx<'_> {
             self.prefix = format!("{attempt}/");
             self.used.clear();
             self.look("sync", Vec::new(), None)?;
-            let tick = self.once("tick", |cx| cx.tools.files.last_change().into()).as_u64().unwrap_or_default();
+            let tick =
+                self.once("tick", |cx| cx.tools.files.last_change().into()).as_u64().unwrap_or_default();
             let answer = self.attempt(call)?;
             self.look("after", Vec::new(), None)?;
             let changed = self.tools.files.changed_since(tick);
@@ -50,7 +52,9 @@ impl Cx<'_> {
     fn attempt(&mut self, call: &LspCall) -> Step<Answer> {
         match call {
             LspCall::Workspace => Ok(self.workspace()),
-            LspCall::WorkspaceSymbols { query, kind, most } => self.symbols_named(query, kind.as_deref(), *most),
+            LspCall::WorkspaceSymbols { query, kind, most } => {
+                self.symbols_named(query, kind.as_deref(), *most)
+            }
             LspCall::DocumentSymbols { file, depth } => self.symbols_of(file, *depth),
             LspCall::Definition { target, kind, body } => self.definition(target, *kind, *body),
             LspCall::References { target, include_declaration, context, most, after, path } => {
@@ -68,7 +72,7 @@ impl Cx<'_> {
                 }
             }
             LspCall::Hover { target } => self.hover(target),
-            LspCall::Diagnostics { files, severity, most, after: _ } => {
+            LspCall::Diagnostics { files, severity, most } => {
                 self.diagnostics(files.as_deref(), *severity, *most)
             }
             LspCall::CallHierarchy { target, direction, depth } => self.calls(target, *direction, *depth),
@@ -85,7 +89,8 @@ impl Cx<'_> {
                 let words = it[key].as_array().into_iter().flatten().filter_map(Value::as_str);
                 words.collect::<Vec<_>>().join(", ")
             };
-            let (name, state) = (it["name"].as_str().unwrap_or_default(), it["state"].as_str().unwrap_or_default());
+            let (name, state) =
+                (it["name"].as_str().unwrap_or_default(), it["state"].as_str().unwrap_or_default());
             text += &format!("\n{name}: {state}, for {}\n  can: {}", list("languages"), list("can"));
         }
         for (language, why) in &self.tools.missing {
@@ -143,16 +148,19 @@ impl Cx<'_> {
         let named = self.find_named(&last, WordMatch::Part)?;
         let wanted = last.to_lowercase();
         let fits = |name: &str, of: u64| {
-            name.to_lowercase().contains(&wanted) && kind.is_none_or(|it| it.eq_ignore_ascii_case(kind_name(of)))
+            name.to_lowercase().contains(&wanted)
+                && kind.is_none_or(|it| it.eq_ignore_ascii_case(kind_name(of)))
         };
-        let mut found: Vec<_> = named.symbols.iter().filter(|(_, it)| fits(it.symbol.name(), it.symbol.kind)).collect();
+        let mut found: Vec<_> =
+            named.symbols.iter().filter(|(_, it)| fits(it.symbol.name(), it.symbol.kind)).collect();
         found.sort_by_key(|(_, it)| it.symbol.name().to_lowercase() != wanted);
         let total = found.len();
         let (mut text, mut symbols) = (String::new(), Vec::new());
         for (_, it) in found.into_iter().take(most) {
             let shown = self.shown(&it.file);
             let (first, last) = (it.symbol.range.start.line + 1, it.symbol.range.end.line + 1);
-            let line = format!("\n  {} ({}) {shown}:{first}", it.symbol.name_path(), kind_name(it.symbol.kind));
+            let line =
+                format!("\n  {} ({}) {shown}:{first}", it.symbol.name_path(), kind_name(it.symbol.kind));
             if text.len() + line.len() > 16 << 10 {
                 break;
             }
@@ -166,18 +174,24 @@ impl Cx<'_> {
         if rest > 0 {
             text += &format!("\n{rest} more: ask with a longer `query`");
         }
+        let notes_text: String = named.notes.iter().map(|it| format!("\nnote: {it}")).collect();
         let head = match &named.partial {
             None => format!("{total} symbols with {last:?} · complete"),
             Some(why) => format!("INCOMPLETE: {why}\n{total} symbols with {last:?}"),
         };
         let mut structured = json!({
-            "ok": true, "notes": [], "truncated": rest > 0, "total": total, "symbols": symbols,
+            "ok": true, "notes": named.notes, "truncated": rest > 0, "total": total, "symbols": symbols,
             "complete": named.partial.is_none(),
         });
         if let Some(why) = named.partial {
             structured["why"] = why.into();
         }
-        Ok(Answer { ok: true, text: head + &text, structured })
+        Ok(Answer { ok: true, text: head + &notes_text + &text, structured })
+    }
+
+    fn server_state(&self, server: ServerId) -> (String, &'static str) {
+        let view = self.view(server);
+        (view.name.clone(), view.state_word(self.now()).0)
     }
 
     /// What is meant, at a server that has loaded its project. Gives why it has not, if so.
@@ -221,7 +235,12 @@ impl Cx<'_> {
             };
             match (symbol, read) {
                 (Some((first, last)), Some(read)) => {
-                    let end = last.min(first.saturating_add(MOST_OF_BODY - 1));
+                    let mut size = 0;
+                    let fits = (first..=last).take(MOST_OF_BODY).take_while(|it| {
+                        size += read.line(*it).len() + 1;
+                        size <= MOST_OF_BODY_BYTES
+                    });
+                    let end = fits.last().unwrap_or(first);
                     let whole = visible(&read.lines_of(first, end));
                     (value["line"], value["end_line"]) = ((first + 1).into(), (last + 1).into());
                     text += &format!("-{}\n{whole}", last + 1);
@@ -286,7 +305,13 @@ impl Cx<'_> {
         Ok((described, is_there.then(|| Location { file: meant.file.clone(), range })))
     }
 
-    fn references(&mut self, target: &Target, declaration: bool, path: Option<&str>, page: Page) -> Step<Answer> {
+    fn references(
+        &mut self,
+        target: &Target,
+        declaration: bool,
+        path: Option<&str>,
+        page: Page,
+    ) -> Step<Answer> {
         let pattern = match path.map(Pattern::new).transpose() {
             Ok(pattern) => pattern,
             Err(why) => return fail(Code::BadArguments, why),
@@ -298,9 +323,13 @@ impl Cx<'_> {
         params["context"] = json!({"includeDeclaration": true});
         let question = Question { key: "references", method: "textDocument/references", params };
         let whole = self.whole(&meant, &question)?;
-        let (inside, external): (Vec<_>, Vec<_>) = whole.places.into_iter().partition(|it| self.is_inside(&it.file));
-        let is_declaration = |it: &Location| declared.as_ref().is_some_and(|of| of.file == it.file && of.range.start == it.range.start);
-        let fits = |it: &Location| pattern.as_ref().is_none_or(|pattern| pattern.holds(&self.shown(&it.file)));
+        let (inside, external): (Vec<_>, Vec<_>) =
+            whole.places.into_iter().partition(|it| self.is_inside(&it.file));
+        let is_declaration = |it: &Location| {
+            declared.as_ref().is_some_and(|of| of.file == it.file && of.range.start == it.range.start)
+        };
+        let fits =
+            |it: &Location| pattern.as_ref().is_none_or(|pattern| pattern.holds(&self.shown(&it.file)));
         let places: Vec<Location> =
             inside.into_iter().filter(|it| fits(it) && (declaration || !is_declaration(it))).collect();
         let declared = places.iter().find(|it| is_declaration(it)).cloned();
@@ -325,7 +354,7 @@ impl Cx<'_> {
             places,
             declaration: declared,
             incomplete: whole.incomplete,
-            servers: vec![self.view(meant.server).name.clone()],
+            servers: vec![self.server_state(meant.server)],
             notes,
             tick: self.tools.files.last_change(),
         };
@@ -343,7 +372,8 @@ impl Cx<'_> {
         let params = meant.params();
         let question = Question { key: "implementations", method: "textDocument/implementation", params };
         let whole = self.whole(&meant, &question)?;
-        let (inside, external): (Vec<_>, Vec<_>) = whole.places.into_iter().partition(|it| self.is_inside(&it.file));
+        let (inside, external): (Vec<_>, Vec<_>) =
+            whole.places.into_iter().partition(|it| self.is_inside(&it.file));
         let places = sorted(inside, declared.as_ref());
         let mut members = Map::new();
         members.insert("symbol".to_owned(), described.value());
@@ -356,7 +386,7 @@ impl Cx<'_> {
             places,
             declaration: declared,
             incomplete: whole.incomplete,
-            servers: vec![self.view(meant.server).name.clone()],
+            servers: vec![self.server_state(meant.server)],
             notes: meant.notes.iter().cloned().chain(whole.notes).collect(),
             tick: self.tools.files.last_change(),
         };
@@ -409,4 +439,3 @@ fn count_files(places: &[Location]) -> usize {
     let files: std::collections::BTreeSet<&PathBuf> = places.iter().map(|it| &it.file).collect();
     files.len()
 }
-

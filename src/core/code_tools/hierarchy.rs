@@ -100,7 +100,9 @@ impl Cx<'_> {
         let name = self.view(meant.server).name.clone();
         let head = match &incomplete {
             None => format!("{} {} {} · complete · {name}", items.len(), it.title, described.title()),
-            Some(why) => format!("INCOMPLETE: {why}\n{} {} {} · {name}", items.len(), it.title, described.title()),
+            Some(why) => {
+                format!("INCOMPLETE: {why}\n{} {} {} · {name}", items.len(), it.title, described.title())
+            }
         };
         let mut structured = Map::new();
         structured.insert("ok".to_owned(), true.into());

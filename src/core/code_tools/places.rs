@@ -55,7 +55,7 @@ pub(super) struct Listing {
     pub(super) places: Vec<Location>,
     pub(super) declaration: Option<Location>,
     pub(super) incomplete: Option<String>,
-    pub(super) servers: Vec<String>,
+    pub(super) servers: Vec<(String, &'static str)>,
     pub(super) notes: Vec<String>,
     /// When files had last changed.
     pub(super) tick: u64,
@@ -107,11 +107,16 @@ impl Cx<'_> {
     /// Shows the page behind a cursor.
     pub(super) fn next_page(&mut self, cursor: &str, page: Page) -> Step<Answer> {
         let read = cursor.strip_prefix('r').and_then(|it| it.split_once('.'));
-        let read = read.and_then(|(number, first)| Some((number.parse().ok()?, first.parse::<usize>().ok()?)));
+        let read =
+            read.and_then(|(number, first)| Some((number.parse().ok()?, first.parse::<usize>().ok()?)));
         let now = self.now();
-        let found = read.and_then(|(number, first)| Some((number, first, self.tools.snapshots.get(number, now)?)));
+        let found =
+            read.and_then(|(number, first)| Some((number, first, self.tools.snapshots.get(number, now)?)));
         let Some((number, first, listing)) = found else {
-            return fail(Code::Expired, format!("the answer of {cursor:?} is not kept any more: ask without `after`"));
+            return fail(
+                Code::Expired,
+                format!("the answer of {cursor:?} is not kept any more: ask without `after`"),
+            );
         };
         // What has changed is seen first.
         self.look("page", Vec::new(), None)?;
@@ -126,7 +131,8 @@ impl Cx<'_> {
         let shown: Vec<&Location> = listing.places.iter().skip(first).take(page.most).collect();
         let files: BTreeSet<&PathBuf> = shown.iter().map(|it| &it.file).collect();
         self.used.extend(files.iter().map(|it| (*it).clone()));
-        let unread: Vec<PathBuf> = files.iter().filter(|it| self.tools.files.text(it).is_none()).map(|it| (**it).clone()).collect();
+        let unread: Vec<PathBuf> =
+            files.iter().filter(|it| self.tools.files.text(it).is_none()).map(|it| (**it).clone()).collect();
         let seen = match unread.is_empty() {
             true => None,
             false => Some(self.look(&format!("lines {first}"), unread, None)?),
@@ -134,7 +140,8 @@ impl Cx<'_> {
         let mut texts: BTreeMap<&Path, Arc<Text>> = BTreeMap::new();
         for file in files {
             let seen = seen.iter().flat_map(|it| &it.texts).find(|(it, _)| it == file);
-            let seen = seen.and_then(|(_, text)| text.as_ref().ok()).map(|it| Arc::new(Text::new(it.as_str())));
+            let seen =
+                seen.and_then(|(_, text)| text.as_ref().ok()).map(|it| Arc::new(Text::new(it.as_str())));
             if let Some(text) = self.tools.files.text(file).or(seen) {
                 texts.insert(file, text);
             }
@@ -199,7 +206,11 @@ pub(super) fn sorted(mut places: Vec<Location>, declaration: Option<&Location>) 
 fn is_test(file: &Path) -> bool {
     file.iter().any(|it| {
         let name = it.to_string_lossy();
-        name == "test" || name == "tests" || name.starts_with("test_") || name.contains(".test.") || name.contains("_test.")
+        name == "test"
+            || name == "tests"
+            || name.starts_with("test_")
+            || name.contains(".test.")
+            || name.contains("_test.")
     })
 }
 
@@ -221,7 +232,8 @@ mod tests {
         let other = json!({"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}});
         let plain = json!({"uri": "file:///a", "range": range});
         let link = json!({"targetUri": "file:///a", "targetRange": other, "targetSelectionRange": range});
-        for answer in [plain.clone(), json!([plain, {"uri": "untitled:x", "range": range}, 3]), json!([link])] {
+        for answer in [plain.clone(), json!([plain, {"uri": "untitled:x", "range": range}, 3]), json!([link])]
+        {
             let read = Location::read_all(&answer);
             assert_eq!(read.len(), 1, "{answer}");
             assert_eq!(read[0].range.start.line, 1);
@@ -235,7 +247,8 @@ mod tests {
         let all = [("/w/tests/a.py", 1), ("/w/z.py", 1), ("/w/m.py", 2), ("/w/m.py", 5), ("/w/z.py", 1)];
         let all = all.iter().map(|(file, line)| location(file, *line)).collect();
         let sorted = sorted(all, Some(&declaration));
-        let shown: Vec<_> = sorted.iter().map(|it| (it.file.to_str().unwrap(), it.range.start.line)).collect();
+        let shown: Vec<_> =
+            sorted.iter().map(|it| (it.file.to_str().unwrap(), it.range.start.line)).collect();
         assert_eq!(shown, [("/w/m.py", 5), ("/w/m.py", 2), ("/w/z.py", 1), ("/w/tests/a.py", 1)]);
     }
 }

@@ -184,17 +184,23 @@ impl Cx<'_> {
         match (&target.symbol, target.line, target.character, &target.line_text) {
             (Some(name), None, _, Some(piece)) => {
                 let (line, at) = unique_line(&text, piece, &shown)?;
-                let place = text.find_word(line, name.last(), at).or_else(|| text.find_word(line, name.last(), 0));
+                let place =
+                    text.find_word(line, name.last(), at).or_else(|| text.find_word(line, name.last(), 0));
                 match place {
                     Some(place) => Ok(meant(place, name.last())),
-                    None => fail(Code::NoSymbol, format!("`{}` is not in line {} of {shown}", name.last(), line + 1)),
+                    None => fail(
+                        Code::NoSymbol,
+                        format!("`{}` is not in line {} of {shown}", name.last(), line + 1),
+                    ),
                 }
             }
             (Some(name), Some(line), None, _) => {
                 let near = (0..=NEAR).flat_map(|it| [line.checked_sub(it), line.checked_add(it)]).flatten();
-                let found = near.filter(|it| *it < text.n_lines()).find_map(|it| text.find_word(it, name.last(), 0));
+                let found =
+                    near.filter(|it| *it < text.n_lines()).find_map(|it| text.find_word(it, name.last(), 0));
                 let Some(place) = found else {
-                    let message = format!("`{}` is not in line {} of {shown}, nor near it", name.last(), line + 1);
+                    let message =
+                        format!("`{}` is not in line {} of {shown}, nor near it", name.last(), line + 1);
                     return fail(Code::NoSymbol, message);
                 };
                 let mut meant = meant(place, name.last());
@@ -209,7 +215,10 @@ impl Cx<'_> {
                 }
                 let at = text.place(line, character);
                 let Some((place, word)) = text.word_at(at) else {
-                    return fail(Code::NoSymbol, format!("no word is at {shown}:{}:{}", line + 1, character + 1));
+                    return fail(
+                        Code::NoSymbol,
+                        format!("no word is at {shown}:{}:{}", line + 1, character + 1),
+                    );
                 };
                 let mut meant = meant(place, word);
                 if let Some(name) = symbol.as_ref().filter(|it| it.last() != word) {
@@ -267,7 +276,7 @@ impl Cx<'_> {
                     file: only.file.clone(),
                     place: only.symbol.name_at,
                     word: plain_word(&only.symbol, &text).to_owned(),
-                    notes: found.partial.iter().cloned().collect(),
+                    notes: found.partial.iter().chain(&found.notes).cloned().collect(),
                 })
             }
             [] => {
@@ -279,7 +288,10 @@ impl Cx<'_> {
                 }
                 Err(Stop::Fail(error))
             }
-            several => Err(ambiguous(name, several.iter().map(|(_, it)| self.candidate(&it.symbol, &it.file)).collect())),
+            several => Err(ambiguous(
+                name,
+                several.iter().map(|(_, it)| self.candidate(&it.symbol, &it.file)).collect(),
+            )),
         }
     }
 
@@ -304,8 +316,12 @@ impl Cx<'_> {
         for error in failed {
             named.partial.get_or_insert(error.message);
         }
-        named.symbols.sort_by(|(_, one), (_, other)| (&one.file, one.symbol.range).cmp(&(&other.file, other.symbol.range)));
-        named.symbols.dedup_by(|(_, one), (_, other)| one.file == other.file && one.symbol.name_at == other.symbol.name_at);
+        named.symbols.sort_by(|(_, one), (_, other)| {
+            (&one.file, one.symbol.range).cmp(&(&other.file, other.symbol.range))
+        });
+        named.symbols.dedup_by(|(_, one), (_, other)| {
+            one.file == other.file && one.symbol.name_at == other.symbol.name_at
+        });
         Ok(named)
     }
 
@@ -314,7 +330,13 @@ impl Cx<'_> {
         format!("no language server is there{}", reasons.collect::<String>())
     }
 
-    fn find_named_at(&mut self, server: ServerId, text: &str, matching: WordMatch, named: &mut Named) -> Step<()> {
+    fn find_named_at(
+        &mut self,
+        server: ServerId,
+        text: &str,
+        matching: WordMatch,
+        named: &mut Named,
+    ) -> Step<()> {
         let word = Word { text: text.to_owned(), matching, endings: self.view(server).code_endings() };
         let seen = self.look(&format!("named {} {text}", server.number()), Vec::new(), Some(word))?;
         if let Some(partial) = &seen.partial {
@@ -322,8 +344,9 @@ impl Cx<'_> {
         }
         let mut holding: Vec<&WordHits> = seen.hits.iter().collect();
         // Of a file with many lines, not all are known.
-        let may_define =
-            |it: &&WordHits| it.n_lines > it.lines.len() || it.lines.iter().any(|(_, line)| defines(line, text));
+        let may_define = |it: &&WordHits| {
+            it.n_lines > it.lines.len() || it.lines.iter().any(|(_, line)| defines(line, text))
+        };
         holding.sort_by_key(|it| !may_define(it));
         let n_defining = holding.iter().filter(|it| may_define(it)).count();
         let most = if n_defining == 0 { MOST_FILES } else { n_defining.clamp(SOME_FILES, MOST_FILES) };
@@ -336,6 +359,12 @@ impl Cx<'_> {
         if files.is_empty() {
             return Ok(());
         }
+        let rest = holding.len() - files.len();
+        if likely <= files.len() && rest > 0 {
+            named
+                .notes
+                .push(format!("{rest} more files hold {text:?}, in no line that looks like a definition"));
+        }
         let outlines: Vec<Step<(Outline, Arc<Text>)>> =
             files.iter().take(1).map(|file| self.outline(server, file)).collect();
         // A server that has not seen a document yet knows no symbols.
@@ -347,7 +376,8 @@ impl Cx<'_> {
                 files.push(file);
             }
         }
-        let outlines: Vec<Step<(Outline, Arc<Text>)>> = files.iter().map(|file| self.outline(server, file)).collect();
+        let outlines: Vec<Step<(Outline, Arc<Text>)>> =
+            files.iter().map(|file| self.outline(server, file)).collect();
         for (file, outline) in files.iter().zip(outlines) {
             let outline = match outline {
                 Ok((outline, _)) => outline,
@@ -355,7 +385,9 @@ impl Cx<'_> {
                 Err(Stop::Fail(error)) if error.code == Code::NoFile => continue,
                 Err(stop) => return Err(stop),
             };
-            named.symbols.extend(outline.symbols.into_iter().map(|symbol| (server, Found { file: file.clone(), symbol })));
+            named.symbols.extend(
+                outline.symbols.into_iter().map(|symbol| (server, Found { file: file.clone(), symbol })),
+            );
         }
         Ok(())
     }
@@ -419,23 +451,50 @@ pub(super) struct Named {
     pub(super) symbols: Vec<(ServerId, Found)>,
     /// Why there may be more.
     pub(super) partial: Option<String>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Whether a line looks as if it defined a name.
 fn defines(line: &str, name: &str) -> bool {
     const WORDS: [&str; 24] = [
-        "def", "class", "function", "interface", "type", "enum", "const", "let", "var", "fn", "struct", "trait",
-        "impl", "mod", "static", "func", "package", "namespace", "union", "typedef", "define", "async", "public",
+        "def",
+        "class",
+        "function",
+        "interface",
+        "type",
+        "enum",
+        "const",
+        "let",
+        "var",
+        "fn",
+        "struct",
+        "trait",
+        "impl",
+        "mod",
+        "static",
+        "func",
+        "package",
+        "namespace",
+        "union",
+        "typedef",
+        "define",
+        "async",
+        "public",
         "private",
     ];
-    let Some(before) = line.to_lowercase().find(&name.to_lowercase()).map(|at| line[..line.floor_char_boundary(at)].to_owned())
+    let Some(before) = line
+        .to_lowercase()
+        .find(&name.to_lowercase())
+        .map(|at| line[..line.floor_char_boundary(at)].to_owned())
     else {
         return false;
     };
     let mut words = before.split(|it: char| !it.is_alphanumeric() && it != '_');
     let is_assigned = before.trim().is_empty() && {
         let rest = line.trim_start();
-        let after = rest.find(|it: char| !it.is_alphanumeric() && it != '_' && it != '$').map_or("", |at| &rest[at..]);
+        let after = rest
+            .find(|it: char| !it.is_alphanumeric() && it != '_' && it != '$')
+            .map_or("", |at| &rest[at..]);
         let after = after.trim_start();
         after.starts_with([':', '(', '<', '?']) || after.starts_with('=') && !after.starts_with("==")
     };
@@ -450,7 +509,10 @@ fn unique_line(text: &Text, piece: &str, file: &str) -> Step<(u32, usize)> {
         [] => fail(Code::NoSymbol, format!("no line of {file} holds {piece:?}")),
         several => {
             let numbers: Vec<String> = several.iter().take(10).map(|(it, _)| (it + 1).to_string()).collect();
-            fail(Code::Ambiguous, format!("lines {} of {file} hold {piece:?}: use `line`", numbers.join(", ")))
+            fail(
+                Code::Ambiguous,
+                format!("lines {} of {file} hold {piece:?}: use `line`", numbers.join(", ")),
+            )
         }
     }
 }
@@ -487,10 +549,17 @@ mod tests {
 
     #[test]
     fn defining_lines_are_told_from_others() {
-        for line in ["def pairwise(x):", "export function pairwise<T>(", "  pairwise = 3", "class Pairwise:", "pairwise: int"] {
+        for line in [
+            "def pairwise(x):",
+            "export function pairwise<T>(",
+            "  pairwise = 3",
+            "class Pairwise:",
+            "pairwise: int",
+        ] {
             assert!(defines(line, "pairwise"), "{line}");
         }
-        for line in ["from x import pairwise", "list(pairwise(x))", "pairwise == 3", "# pairwise", "nothing"] {
+        for line in ["from x import pairwise", "list(pairwise(x))", "pairwise == 3", "# pairwise", "nothing"]
+        {
             assert!(!defines(line, "pairwise"), "{line}");
         }
     }

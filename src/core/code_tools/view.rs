@@ -123,11 +123,7 @@ impl View {
     }
 
     /// Follows the server's process. Returns whether something is new.
-    pub(super) fn follow(
-        &mut self,
-        state: &ServerState,
-        result: impl FnOnce() -> Option<Vec<u8>>,
-    ) -> bool {
+    pub(super) fn follow(&mut self, state: &ServerState, result: impl FnOnce() -> Option<Vec<u8>>) -> bool {
         if self.state == *state && (!matches!(state, ServerState::Ready(_)) || !self.capabilities.is_null()) {
             return false;
         }
@@ -186,15 +182,27 @@ impl View {
         self.languages.iter().map(|it| it.name).collect()
     }
 
-    /// Notes a notification, or a registration, of its process.
-    pub(super) fn observe(&mut self, process: ProcessId, frame: &Frame, work: Work, (tick, now): (u64, Instant)) {
+    /// Notes a notification, or a registration, of its process. Returns whether calls may wait for it.
+    pub(super) fn observe(
+        &mut self,
+        process: ProcessId,
+        frame: &Frame,
+        work: Work,
+        (tick, now): (u64, Instant),
+    ) -> bool {
         self.meet(process);
         let params = frame.params().unwrap_or(b"{}");
         match frame.method().unwrap_or_default() {
             "textDocument/publishDiagnostics" => {
-                let Some(file) = path_of(params, &["uri"]) else { return };
+                let Some(file) = path_of(params, &["uri"]) else { return false };
                 let items = member(params, "diagnostics").and_then(|it| json::read(&params[it]).ok());
-                let version = member(params, "version").and_then(|it| json::read::<Option<i64>>(&params[it]).ok());
+                let version =
+                    member(params, "version").and_then(|it| json::read::<Option<i64>>(&params[it]).ok());
+                // An older one that comes late says nothing.
+                let newest = self.process.published.get(&file).and_then(|it| it.version);
+                if newest.zip(version.flatten()).is_some_and(|(newest, of)| of < newest) {
+                    return false;
+                }
                 let published =
                     Published { tick, at: now, version: version.flatten(), items: items.unwrap_or_default() };
                 self.process.published.insert(file, published);
@@ -214,8 +222,9 @@ impl View {
                     self.process.registered.remove(it["id"].as_str().unwrap_or_default());
                 }
             }
-            _ => {}
+            _ => return false,
         }
+        true
     }
 
     fn note_work(&mut self, params: &[u8], during: Work, now: Instant) {
@@ -313,7 +322,11 @@ impl View {
 
     /// What it can do, by the names of the tools.
     pub(super) fn abilities(&self) -> Vec<&'static str> {
-        ABILITIES.iter().filter(|(_, provider, method)| self.offers(provider, method)).map(|it| it.0).collect()
+        ABILITIES
+            .iter()
+            .filter(|(_, provider, method)| self.offers(provider, method))
+            .map(|it| it.0)
+            .collect()
     }
 }
 

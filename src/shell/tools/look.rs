@@ -262,12 +262,7 @@ fn has_changed(before: &Stamp, now: &Stamp) -> bool {
 }
 
 /// The stamp of a file, with the hash of its content if times prove nothing: it is young, or it was at the last look.
-fn stamp(
-    workspace: &Workspace,
-    path: &Path,
-    before: Option<&Stamp>,
-    now: SystemTime,
-) -> Option<Stamp> {
+fn stamp(workspace: &Workspace, path: &Path, before: Option<&Stamp>, now: SystemTime) -> Option<Stamp> {
     let meta = fs::symlink_metadata(path).ok()?;
     let is_young = meta.modified().is_ok_and(|it| now.duration_since(it).is_ok_and(|age| age < RACY))
         || meta.modified().is_ok_and(|it| it > now);
@@ -282,11 +277,9 @@ fn stamp(
 /// The text of a file of the workspace, without its byte order mark.
 fn text(workspace: &Workspace, path: &Path) -> Result<String, Unreadable> {
     let name = path.to_str().ok_or(Unreadable::Missing)?;
-    let place = workspace.find(name, Missing::Refuse).map_err(|_| {
-        match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Unreadable::Missing,
-            _ => Unreadable::Outside,
-        }
+    let place = workspace.find(name, Missing::Refuse).map_err(|_| match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Unreadable::Missing,
+        _ => Unreadable::Outside,
     })?;
     let bytes = content(&place)?;
     if bytes.contains(&0) {

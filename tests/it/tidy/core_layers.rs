@@ -9,7 +9,8 @@ use super::{
 };
 
 /// The owners and what puts them together, from below.
-const LAYERS: [&str; 8] = ["mux", "copilot", "agents", "code_tools", "backends", "admin", "messages", "process_events"];
+const LAYERS: [&str; 8] =
+    ["mux", "copilot", "agents", "code_tools", "backends", "admin", "messages", "process_events"];
 
 /// The values that the owners hand to one another.
 const VALUES: [&str; 4] = ["event", "identity", "ids", "purpose"];
@@ -138,7 +139,13 @@ fn only_the_top_of_core_names_proxy() {
 
 #[test]
 fn owners_keep_their_fields_private() {
-    for (owner, name) in [("mux", "Mux"), ("copilot", "Copilot"), ("agents", "Agents"), ("code_tools", "CodeTools"), ("admin", "Admin")] {
+    for (owner, name) in [
+        ("mux", "Mux"),
+        ("copilot", "Copilot"),
+        ("agents", "Agents"),
+        ("code_tools", "CodeTools"),
+        ("admin", "Admin"),
+    ] {
         let text = read(&format!("src/core/{owner}.rs"));
         let fields = text.split_once(&format!("struct {name} {{\n")).and_then(|(_, it)| it.split_once("\n}"));
         let (fields, _) = fields.expect("the owner");

@@ -273,7 +273,8 @@ impl Session {
         let (asks, asked) = mpsc::unbounded_channel();
         let serving = match initialize {
             Some(initialize) => spawn_local(async move {
-                let mut editor = Editor { client: Client::new(stream), asked, waiting: Vec::new(), open: BTreeMap::new() };
+                let mut editor =
+                    Editor { client: Client::new(stream), asked, waiting: Vec::new(), open: BTreeMap::new() };
                 if let Err(error) = editor.run(&initialize).await {
                     tracing::debug!(%error, "session of code tools ended");
                 }

@@ -489,9 +489,8 @@ fn every_listed_option_is_accepted() {
                 (true, None) => "=7".to_owned(),
             };
             // The goal is stored.
-            let is_needed = |it: &&(&str, &str)| {
-                it.0 == line && name != "resume" && (line != "mcp" || name == "write")
-            };
+            let is_needed =
+                |it: &&(&str, &str)| it.0 == line && name != "resume" && (line != "mcp" || name == "write");
             let rest = needed.iter().find(is_needed).map_or("", |it| it.1);
             let whole = match line.as_str() {
                 "lsp" => format!("lsp --{name}{value} servers"),

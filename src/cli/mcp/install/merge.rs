@@ -195,7 +195,9 @@ mod tests {
 
     #[test]
     fn json_keeps_each_byte_of_the_rest() {
-        check_json("", &expect![[r#"
+        check_json(
+            "",
+            &expect![[r#"
             {
               "mcpServers": {
                 "lspool": {
@@ -206,7 +208,8 @@ mod tests {
                 }
               }
             }
-        "#]]);
+        "#]],
+        );
         check_json(
             "{\n    \"theme\":  \"dark\", \"big\": 12345678901234567890.10,\n    \"theme2\": 1e2\n}\n",
             &expect![[r#"
@@ -224,7 +227,9 @@ mod tests {
                 }
             "#]],
         );
-        check_json("{\n\t\"mcpServers\": {\n\t\t\"other\": {\"command\": \"x\"}\n\t}\n}", &expect![[r#"
+        check_json(
+            "{\n\t\"mcpServers\": {\n\t\t\"other\": {\"command\": \"x\"}\n\t}\n}",
+            &expect![[r#"
             {
             	"mcpServers": {
             		"lspool": {
@@ -235,8 +240,11 @@ mod tests {
             		},
             		"other": {"command": "x"}
             	}
-            }"#]]);
-        check_json("{\"mcpServers\":{ }, \"a\":[]}", &expect![[r#"
+            }"#]],
+        );
+        check_json(
+            "{\"mcpServers\":{ }, \"a\":[]}",
+            &expect![[r#"
             {"mcpServers":{
                 "lspool": {
                   "command": "lspool",
@@ -244,7 +252,8 @@ mod tests {
                     "mcp"
                   ]
                 }
-              }, "a":[]}"#]]);
+              }, "a":[]}"#]],
+        );
     }
 
     #[test]

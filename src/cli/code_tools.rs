@@ -153,7 +153,7 @@ impl Opening {
         let Opening { search, missing, initialize } = self;
         let identity = world::identity();
         let world = world::open_world(&identity, &search.search.env);
-        let recorder = search.search.recorder(args, identity.clone());
+        let recorder = search.search.recorder(args, identity);
         let core = Proxy::new(identity);
         let search = Arc::new(search);
         let editor = async |stream, quit| {

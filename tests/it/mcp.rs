@@ -2,8 +2,9 @@
 
 #![allow(
     clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
     clippy::unwrap_used,
-    reason = "tests live in real time, and what they cannot have they fail for"
+    reason = "tests live in real time, what they cannot have they fail for, and they say `json!` in the middle of a call"
 )]
 
 use std::{
@@ -329,7 +330,7 @@ fn folders_of_the_client_are_asked_for_and_followed() {
     }
     let mut client = Client::start(mcp(&sandbox));
     client.initialize(json!({"roots": {"listChanged": true}}));
-    let mut answer_with = |client: &mut Client, folder: &std::path::Path| {
+    let answer_with = |client: &mut Client, folder: &std::path::Path| {
         let asked = client.wait_for(|it| it["method"] == "roots/list");
         client.send(json!({"id": asked["id"], "result": {"roots": [{"uri": uri(folder)}]}}));
     };

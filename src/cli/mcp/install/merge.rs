@@ -103,11 +103,11 @@ fn on_lines(text: &str, inserted: &str, depth: usize) -> Option<String> {
     out.extend(lines);
     match after.trim_start().chars().next()? {
         // It is the only member.
-        '}' => out.push_str(&format!(
-            "\n{}{}",
-            indent.repeat(depth),
-            after.trim_start_matches([' ', '\t', '\n', '\r'])
-        )),
+        '}' => {
+            out.push('\n');
+            out.push_str(&indent.repeat(depth));
+            out.push_str(after.trim_start_matches([' ', '\t', '\n', '\r']));
+        }
         _ => out.push_str(after),
     }
     Some(out)

@@ -3,8 +3,9 @@
 //! It does no I/O, reads no clock, starts no process, uses no random numbers and no locks, and cannot fail: an error
 //! of a peer is an event, and an answer to a peer is an effect.
 //!
-//! Four owners share the work. `Mux` has what any language server needs; `Copilot` has conversations with a Copilot
-//! server; `Agents` has the agents that lspool runs itself; `Admin` answers requests to lspool. [`Proxy`] only puts
+//! Five owners share the work. `Mux` has what any language server needs; `Copilot` has conversations with a Copilot
+//! server; `Agents` has the agents that lspool runs itself; `CodeTools` answers questions of agents about code; `Admin`
+//! answers requests to lspool. [`Proxy`] only puts
 //! them together. **Nobody calls upward**: if a lower owner needs a decision of a higher one, `Proxy` asks the higher
 //! owner and hands the answer down as a value.
 #![warn(clippy::disallowed_methods)]

@@ -168,7 +168,7 @@ impl LspTool {
             optional("body", Flag, "Whether to show the whole text of the symbol [default: false]."),
             optional("kind", Word, "`definition`, `declaration` or `type` [default: definition]."),
         ];
-        const DIAGNOSTICS: [Parameter; 4] = [
+        const DIAGNOSTICS: [Parameter; 3] = [
             optional(
                 "files",
                 Texts,
@@ -180,7 +180,6 @@ impl LspTool {
                 "The least severity: `error`, `warning`, `information` or `hint` [default: warning].",
             ),
             optional("max_results", Integer, "How many to show at most [default: 100]."),
-            AFTER,
         ];
         const SYMBOLS: [Parameter; 2] = [
             required("file", Word, "A file of the workspace."),

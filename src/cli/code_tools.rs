@@ -90,6 +90,18 @@ enum Ask {
     Leave,
 }
 
+impl Ask {
+    fn is_call(&self, of: u64) -> bool {
+        matches!(self, Ask::Call { number, .. } if *number == of)
+    }
+
+    fn tell(&self, what: &str) {
+        if let Ask::Call { progress, .. } = self {
+            progress.send(what.to_owned()).ok();
+        }
+    }
+}
+
 /// Opens a session in these folders, which are absolute and without links, and ends its servers after `face`.
 pub(super) fn serve(
     args: &Args,
@@ -141,7 +153,7 @@ impl Opening {
         let Opening { search, missing, initialize } = self;
         let identity = world::identity();
         let world = world::open_world(&identity, &search.search.env);
-        let recorder = search.search.recorder(args, identity.clone());
+        let recorder = search.search.recorder(args, identity);
         let core = Proxy::new(identity);
         let search = Arc::new(search);
         let editor = async |stream, quit| {
@@ -261,7 +273,8 @@ impl Session {
         let (asks, asked) = mpsc::unbounded_channel();
         let serving = match initialize {
             Some(initialize) => spawn_local(async move {
-                let mut editor = Editor { client: Client::new(stream), asked, open: BTreeMap::new() };
+                let mut editor =
+                    Editor { client: Client::new(stream), asked, waiting: Vec::new(), open: BTreeMap::new() };
                 if let Err(error) = editor.run(&initialize).await {
                     tracing::debug!(%error, "session of code tools ended");
                 }
@@ -341,6 +354,8 @@ struct Open {
 struct Editor<S> {
     client: Client<S>,
     asked: mpsc::UnboundedReceiver<Ask>,
+    /// Calls that wait for the servers.
+    waiting: Vec<Ask>,
     open: BTreeMap<u64, Open>,
 }
 
@@ -351,14 +366,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
         loop {
             let heard = tokio::select! {
                 heard = self.client.hear() => heard?,
-                // Calls wait for the servers.
-                ask = self.asked.recv(), if is_open => match ask {
-                    Some(Ask::Call { number, params, progress, answer }) => {
-                        let id = self.client.ask("lspool/callTool", &params).await?;
-                        self.open.insert(number, Open { id, progress, answer });
+                ask = self.asked.recv() => match ask {
+                    Some(ask @ Ask::Call { .. }) if is_open => {
+                        self.call(ask).await?;
+                        continue;
+                    }
+                    // Calls wait for the servers; their end does not.
+                    Some(ask @ Ask::Call { .. }) => {
+                        ask.tell("the language servers are starting");
+                        self.waiting.push(ask);
                         continue;
                     }
                     Some(Ask::Cancel(number)) => {
+                        self.waiting.retain(|it| !it.is_call(number));
                         if let Some(open) = self.open.remove(&number) {
                             self.client.notify_raw("$/cancelRequest", &open.id).await?;
                         }
@@ -378,12 +398,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
                     }
                     self.client.notify("initialized", &json!({})).await?;
                     is_open = true;
+                    for ask in std::mem::take(&mut self.waiting) {
+                        self.call(ask).await?;
+                    }
                 }
                 (Kind::Response, Some(id), _) => self.on_answer(&id, &heard),
                 (Kind::Notification, _, Some("$/progress")) => self.on_progress(&heard),
                 _ => {}
             }
         }
+    }
+
+    async fn call(&mut self, ask: Ask) -> io::Result<()> {
+        if let Ask::Call { number, params, progress, answer } = ask {
+            let id = self.client.ask("lspool/callTool", &params).await?;
+            self.open.insert(number, Open { id, progress, answer });
+        }
+        Ok(())
     }
 
     fn on_answer(&mut self, id: &RawId, frame: &Frame) {
@@ -412,6 +443,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
 
     /// The servers cannot be started: answers each call with the reason.
     async fn fail_all(&mut self, error: &str) -> io::Result<()> {
+        for ask in std::mem::take(&mut self.waiting) {
+            if let Ask::Call { answer, .. } = ask {
+                answer.send(ToolError::new(Code::NoServer, error).answer()).ok();
+            }
+        }
         while let Some(ask) = self.asked.recv().await {
             match ask {
                 Ask::Call { answer, .. } => drop(answer.send(ToolError::new(Code::NoServer, error).answer())),

@@ -68,7 +68,7 @@ const SERVERS: [Known; 16] = [
             "typescriptreact",
         ])
         .where_there_is(&["biome.json", "biome.jsonc"]),
-    known("clangd", "clangd", &["--background-index"]),
+    known("clangd", "clangd", &[]),
     known("css", "vscode-css-language-server", STDIO)
         .of_languages(&["css", "less", "scss"])
         // Without them it fails to check a document.

@@ -223,8 +223,7 @@ impl CodeTools {
             true => Work::ForAnswer,
             false => Work::OfItsOwn,
         };
-        view.observe(process, frame, work, (self.last, mux.now()));
-        self.is_dirty = true;
+        self.is_dirty |= view.observe(process, frame, work, (self.last, mux.now()));
     }
 
     /// The shell has looked at files: servers are told what has changed.

@@ -2,6 +2,7 @@
 
 mod agents;
 mod cancelling;
+mod code_tools;
 mod control;
 mod delegating;
 mod documents;

@@ -7,6 +7,7 @@ mod builtin_tools;
 mod cancel;
 mod catalog;
 mod clients;
+mod code_tools;
 mod command_line;
 mod control;
 mod conversations;

@@ -231,8 +231,8 @@ pub struct Found {
     pub total: usize,
     /// Whether there may be more than the server has said, and why.
     pub incomplete: Option<String>,
-    /// The servers, for the title.
-    pub servers: Vec<String>,
+    /// The servers with their states.
+    pub servers: Vec<(String, &'static str)>,
     /// For the reader.
     pub notes: Vec<String>,
     /// The cursor of the place of this number.
@@ -254,7 +254,10 @@ impl Found {
         };
         let mut text = match self.servers.as_slice() {
             [] => head,
-            servers => format!("{head} · {}", servers.join(", ")),
+            servers => {
+                let names: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
+                format!("{head} · {}", names.join(", "))
+            }
         };
         for note in &self.notes {
             text += &format!("\nnote: {note}");
@@ -303,7 +306,8 @@ impl Found {
         let first = self.cursor.as_ref().map_or(0, |(_, first)| *first);
         let rest = self.total.saturating_sub(first + shown.len());
         structured.insert("truncated".to_owned(), (rest > 0).into());
-        structured.insert("servers".to_owned(), self.servers.clone().into());
+        let server = |(name, state): &(String, &'static str)| json!({"name": name, "state": state});
+        structured.insert("servers".to_owned(), self.servers.iter().map(server).collect());
         if rest > 0
             && let Some((base, first)) = &self.cursor
         {
@@ -493,7 +497,7 @@ mod tests {
             name: "references",
             places: vec![place("a.py", 1), place("a.py", 2), place("b.py", 7)],
             total: 5,
-            servers: vec!["pyright".to_owned()],
+            servers: vec![("pyright".to_owned(), "ready")],
             cursor: Some(("r7".to_owned(), 0)),
             next_call: Some(("lsp_references", json!({"symbol": "use"}))),
             ..Found::default()

@@ -144,8 +144,6 @@ pub enum LspCall {
         severity: Severity,
         /// How many.
         most: usize,
-        /// A cursor.
-        after: Option<String>,
     },
     /// [`LspTool::CallHierarchy`]
     CallHierarchy {
@@ -241,7 +239,6 @@ impl LspCall {
                 files: it.texts("files")?,
                 severity: it.one_of("severity", &Severity::ALL, Severity::Warning)?,
                 most: most(100)?,
-                after: it.text("after"),
             },
             LspTool::CallHierarchy => LspCall::CallHierarchy {
                 target: it.target()?,

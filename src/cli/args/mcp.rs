@@ -33,6 +33,7 @@ pub(in crate::cli) enum Agent {
     Cursor,
     /// Visual Studio Code
     Vscode,
-    /// OpenCode
+    // Clippy takes the name for code.
+    #[value(help = "OpenCode")]
     Opencode,
 }

@@ -16,7 +16,7 @@ use rmcp::{
 use serde_json::Value;
 use tokio::{
     sync::{OnceCell, Semaphore, mpsc},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +29,8 @@ const AT_ONCE: usize = 32;
 const MOST_CALLS: usize = 1000;
 /// How long a client may take to tell its folders.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a call tells its progress at most.
+const EVERY: Duration = Duration::from_secs(1);
 /// How long a client may keep the list of tools, in milliseconds.
 const FRESH: u64 = 60_000;
 
@@ -81,10 +83,13 @@ impl Handler {
 
     async fn call(&self, name: &str, arguments: &Value, context: &RequestContext<RoleServer>) -> Answer {
         let (tell, mut told) = mpsc::unbounded_channel();
-        let mut last = String::new();
+        let (mut last, mut since) = (String::new(), None::<Instant>);
         let progress = |what: &str| {
-            if last != what {
+            // A call that waits goes through the same steps again and again.
+            let is_due = since.is_none_or(|it| it.elapsed() >= EVERY);
+            if last != what && is_due {
                 what.clone_into(&mut last);
+                since = Some(Instant::now());
                 tell.send(what.to_owned()).ok();
             }
         };

@@ -164,7 +164,8 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Names(|it| &mut it.languages),
             workspace: Workspace::No,
             absent: "all",
-            doc: "In a group: the `languageId`s of the documents for which lspool uses the server.",
+            doc: "The `languageId`s of the documents for which lspool uses the server: in a group, and for \
+                  [code tools](code-tools.md#servers).",
         },
         Key {
             name: "files",

@@ -371,7 +371,9 @@ impl<'a> Cx<'a> {
         if let Some(text) = self.tools.files.text(file) {
             return Ok(Ok(text));
         }
-        let key = format!("text {}", file.display());
+        // A text that was read before a change was seen is not read again by itself.
+        let changed = self.tools.files.last_change_of(file);
+        let key = format!("text {changed} {}", file.display());
         let seen = self.look(&key, vec![file.to_owned()], None)?;
         let found = seen.texts.iter().find(|(it, _)| it == file).map(|(_, it)| it);
         Ok(match found {

@@ -46,6 +46,16 @@ impl Files {
         self.last_change
     }
 
+    /// When a file was last seen to have changed; 0 if never.
+    pub(super) fn last_change_of(&self, file: &Path) -> u64 {
+        self.changed.get(file).copied().unwrap_or_default()
+    }
+
+    /// Whether a file has changed since the servers started.
+    pub(super) fn has_changed(&self, file: &Path) -> bool {
+        self.changed.contains_key(file)
+    }
+
     /// The files that have been seen to have changed after a moment.
     pub(super) fn changed_since(&self, tick: u64) -> Vec<PathBuf> {
         self.changed.iter().filter(|(_, at)| **at > tick).map(|(file, _)| file.clone()).collect()

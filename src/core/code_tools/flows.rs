@@ -21,7 +21,8 @@ use crate::{
 const ATTEMPTS: u32 = 3;
 
 /// How much of a symbol's text is shown, in lines.
-const MOST_OF_BODY: u32 = 400;
+const MOST_OF_BODY: usize = 400;
+const MOST_OF_BODY_BYTES: usize = 16 << 10;
 
 /// How much of a hover is shown, in characters.
 const MOST_OF_HOVER: usize = 8000;
@@ -71,7 +72,7 @@ impl Cx<'_> {
                 }
             }
             LspCall::Hover { target } => self.hover(target),
-            LspCall::Diagnostics { files, severity, most, after: _ } => {
+            LspCall::Diagnostics { files, severity, most } => {
                 self.diagnostics(files.as_deref(), *severity, *most)
             }
             LspCall::CallHierarchy { target, direction, depth } => self.calls(target, *direction, *depth),
@@ -173,18 +174,24 @@ impl Cx<'_> {
         if rest > 0 {
             text += &format!("\n{rest} more: ask with a longer `query`");
         }
+        let notes_text: String = named.notes.iter().map(|it| format!("\nnote: {it}")).collect();
         let head = match &named.partial {
             None => format!("{total} symbols with {last:?} · complete"),
             Some(why) => format!("INCOMPLETE: {why}\n{total} symbols with {last:?}"),
         };
         let mut structured = json!({
-            "ok": true, "notes": [], "truncated": rest > 0, "total": total, "symbols": symbols,
+            "ok": true, "notes": named.notes, "truncated": rest > 0, "total": total, "symbols": symbols,
             "complete": named.partial.is_none(),
         });
         if let Some(why) = named.partial {
             structured["why"] = why.into();
         }
-        Ok(Answer { ok: true, text: head + &text, structured })
+        Ok(Answer { ok: true, text: head + &notes_text + &text, structured })
+    }
+
+    fn server_state(&self, server: ServerId) -> (String, &'static str) {
+        let view = self.view(server);
+        (view.name.clone(), view.state_word(self.now()).0)
     }
 
     /// What is meant, at a server that has loaded its project. Gives why it has not, if so.
@@ -228,7 +235,12 @@ impl Cx<'_> {
             };
             match (symbol, read) {
                 (Some((first, last)), Some(read)) => {
-                    let end = last.min(first.saturating_add(MOST_OF_BODY - 1));
+                    let mut size = 0;
+                    let fits = (first..=last).take(MOST_OF_BODY).take_while(|it| {
+                        size += read.line(*it).len() + 1;
+                        size <= MOST_OF_BODY_BYTES
+                    });
+                    let end = fits.last().unwrap_or(first);
                     let whole = visible(&read.lines_of(first, end));
                     (value["line"], value["end_line"]) = ((first + 1).into(), (last + 1).into());
                     text += &format!("-{}\n{whole}", last + 1);
@@ -342,7 +354,7 @@ impl Cx<'_> {
             places,
             declaration: declared,
             incomplete: whole.incomplete,
-            servers: vec![self.view(meant.server).name.clone()],
+            servers: vec![self.server_state(meant.server)],
             notes,
             tick: self.tools.files.last_change(),
         };
@@ -374,7 +386,7 @@ impl Cx<'_> {
             places,
             declaration: declared,
             incomplete: whole.incomplete,
-            servers: vec![self.view(meant.server).name.clone()],
+            servers: vec![self.server_state(meant.server)],
             notes: meant.notes.iter().cloned().chain(whole.notes).collect(),
             tick: self.tools.files.last_change(),
         };

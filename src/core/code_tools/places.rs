@@ -55,7 +55,7 @@ pub(super) struct Listing {
     pub(super) places: Vec<Location>,
     pub(super) declaration: Option<Location>,
     pub(super) incomplete: Option<String>,
-    pub(super) servers: Vec<String>,
+    pub(super) servers: Vec<(String, &'static str)>,
     pub(super) notes: Vec<String>,
     /// When files had last changed.
     pub(super) tick: u64,

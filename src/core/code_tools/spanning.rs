@@ -140,9 +140,31 @@ impl Cx<'_> {
         Err(Stop::Wait)
     }
 
+    /// The places that a server gives. A file that has changed on the disk is opened first: of closed ones the index may
+    /// be old.
     fn asked(&mut self, key: &str, server: ServerId, question: &Question<'_>) -> Step<Vec<Location>> {
         let answer = self.ask(key, server, question.method, &question.params)??;
-        Ok(Location::read_all(&answer))
+        let mut places = Location::read_all(&answer);
+        let old = self.once_files(&format!("{key} old"), |cx| {
+            let is_old =
+                |it: &PathBuf| cx.tools.files.has_changed(it) && !cx.view(server).open.contains_key(it);
+            files(&places).into_iter().filter(is_old).collect()
+        });
+        if old.is_empty() {
+            return Ok(places);
+        }
+        let mut gone = BTreeSet::new();
+        for file in &old {
+            match self.open(server, file) {
+                Ok(_) => {}
+                Err(Stop::Fail(_)) => drop(gone.insert(file.clone())),
+                Err(Stop::Wait) => return Err(Stop::Wait),
+            }
+        }
+        let answer = self.ask(&format!("{key} anew"), server, question.method, &question.params)??;
+        places = Location::read_all(&answer);
+        places.retain(|it| !gone.contains(&it.file));
+        Ok(places)
     }
 
     /// Whether the call must end, and has not gone on to this question already.

@@ -276,7 +276,7 @@ impl Cx<'_> {
                     file: only.file.clone(),
                     place: only.symbol.name_at,
                     word: plain_word(&only.symbol, &text).to_owned(),
-                    notes: found.partial.iter().cloned().collect(),
+                    notes: found.partial.iter().chain(&found.notes).cloned().collect(),
                 })
             }
             [] => {
@@ -358,6 +358,12 @@ impl Cx<'_> {
         }
         if files.is_empty() {
             return Ok(());
+        }
+        let rest = holding.len() - files.len();
+        if likely <= files.len() && rest > 0 {
+            named
+                .notes
+                .push(format!("{rest} more files hold {text:?}, in no line that looks like a definition"));
         }
         let outlines: Vec<Step<(Outline, Arc<Text>)>> =
             files.iter().take(1).map(|file| self.outline(server, file)).collect();
@@ -445,6 +451,7 @@ pub(super) struct Named {
     pub(super) symbols: Vec<(ServerId, Found)>,
     /// Why there may be more.
     pub(super) partial: Option<String>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Whether a line looks as if it defined a name.

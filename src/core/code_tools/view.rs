@@ -182,22 +182,27 @@ impl View {
         self.languages.iter().map(|it| it.name).collect()
     }
 
-    /// Notes a notification, or a registration, of its process.
+    /// Notes a notification, or a registration, of its process. Returns whether calls may wait for it.
     pub(super) fn observe(
         &mut self,
         process: ProcessId,
         frame: &Frame,
         work: Work,
         (tick, now): (u64, Instant),
-    ) {
+    ) -> bool {
         self.meet(process);
         let params = frame.params().unwrap_or(b"{}");
         match frame.method().unwrap_or_default() {
             "textDocument/publishDiagnostics" => {
-                let Some(file) = path_of(params, &["uri"]) else { return };
+                let Some(file) = path_of(params, &["uri"]) else { return false };
                 let items = member(params, "diagnostics").and_then(|it| json::read(&params[it]).ok());
                 let version =
                     member(params, "version").and_then(|it| json::read::<Option<i64>>(&params[it]).ok());
+                // An older one that comes late says nothing.
+                let newest = self.process.published.get(&file).and_then(|it| it.version);
+                if newest.zip(version.flatten()).is_some_and(|(newest, of)| of < newest) {
+                    return false;
+                }
                 let published =
                     Published { tick, at: now, version: version.flatten(), items: items.unwrap_or_default() };
                 self.process.published.insert(file, published);
@@ -217,8 +222,9 @@ impl View {
                     self.process.registered.remove(it["id"].as_str().unwrap_or_default());
                 }
             }
-            _ => {}
+            _ => return false,
         }
+        true
     }
 
     fn note_work(&mut self, params: &[u8], during: Work, now: Instant) {

@@ -119,6 +119,10 @@ fn confined(
     workspace: &Workspace,
     env: &Env,
 ) -> Result<ServerConfig, String> {
+    // Launchers such as `env node` look there for an interpreter.
+    if let (Some(path), false) = (safe_path(workspace, env), server.env.contains_key("PATH")) {
+        server.env.insert("PATH".to_owned(), path);
+    }
     if !["typescript", "typescript-language-server"].contains(&name)
         || server.init_options.contains_key("tsserver")
     {
@@ -134,12 +138,20 @@ fn confined(
     Ok(server)
 }
 
+/// `PATH` without entries that a repository can fill, if it has such.
+fn safe_path(workspace: &Workspace, env: &Env) -> Option<String> {
+    let path = env.var("PATH")?;
+    let is_safe = |it: &PathBuf| it.is_absolute() && workspace.holds(it).is_none();
+    let entries: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let safe: Vec<PathBuf> = entries.iter().filter(|it| is_safe(it)).cloned().collect();
+    (safe.len() < entries.len()).then(|| std::env::join_paths(safe).ok()?.into_string().ok()).flatten()
+}
+
 /// The `tsserver.js` files that an installation has beside an executable, the nearest first.
 fn tsserver_beside(program: &Path) -> Vec<PathBuf> {
     let program = real(program);
-    let places =
-        program.ancestors().flat_map(|it| [it.join("typescript"), it.join("node_modules/typescript")]);
-    places.map(|it| it.join("lib/tsserver.js")).filter(|it| it.is_file()).collect()
+    let places = program.ancestors().map(|it| it.join("node_modules/typescript/lib/tsserver.js"));
+    places.filter(|it| it.is_file()).collect()
 }
 
 #[cfg(test)]

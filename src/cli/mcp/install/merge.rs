@@ -103,11 +103,11 @@ fn on_lines(text: &str, inserted: &str, depth: usize) -> Option<String> {
     out.extend(lines);
     match after.trim_start().chars().next()? {
         // It is the only member.
-        '}' => out.push_str(&format!(
-            "\n{}{}",
-            indent.repeat(depth),
-            after.trim_start_matches([' ', '\t', '\n', '\r'])
-        )),
+        '}' => {
+            out.push('\n');
+            out.push_str(&indent.repeat(depth));
+            out.push_str(after.trim_start_matches([' ', '\t', '\n', '\r']));
+        }
         _ => out.push_str(after),
     }
     Some(out)
@@ -195,13 +195,65 @@ mod tests {
 
     #[test]
     fn json_keeps_each_byte_of_the_rest() {
-        check_json("", &expect![[r#""#]]);
+        check_json(
+            "",
+            &expect![[r#"
+            {
+              "mcpServers": {
+                "lspool": {
+                  "command": "lspool",
+                  "args": [
+                    "mcp"
+                  ]
+                }
+              }
+            }
+        "#]],
+        );
         check_json(
             "{\n    \"theme\":  \"dark\", \"big\": 12345678901234567890.10,\n    \"theme2\": 1e2\n}\n",
-            &expect![[r#""#]],
+            &expect![[r#"
+                {
+                    "mcpServers": {
+                        "lspool": {
+                            "command": "lspool",
+                            "args": [
+                                "mcp"
+                            ]
+                        }
+                    },
+                    "theme":  "dark", "big": 12345678901234567890.10,
+                    "theme2": 1e2
+                }
+            "#]],
         );
-        check_json("{\n\t\"mcpServers\": {\n\t\t\"other\": {\"command\": \"x\"}\n\t}\n}", &expect![[r#""#]]);
-        check_json("{\"mcpServers\":{ }, \"a\":[]}", &expect![[r#""#]]);
+        check_json(
+            "{\n\t\"mcpServers\": {\n\t\t\"other\": {\"command\": \"x\"}\n\t}\n}",
+            &expect![[r#"
+            {
+            	"mcpServers": {
+            		"lspool": {
+            			"command": "lspool",
+            			"args": [
+            				"mcp"
+            			]
+            		},
+            		"other": {"command": "x"}
+            	}
+            }"#]],
+        );
+        check_json(
+            "{\"mcpServers\":{ }, \"a\":[]}",
+            &expect![[r#"
+            {"mcpServers":{
+                "lspool": {
+                  "command": "lspool",
+                  "args": [
+                    "mcp"
+                  ]
+                }
+              }, "a":[]}"#]],
+        );
     }
 
     #[test]

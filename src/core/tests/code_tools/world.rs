@@ -1,0 +1,663 @@
+//! A disk, a server, and a core between them, in virtual time.
+//!
+//! The language is simple: a line `def NAME` defines, `use NAME` uses, `bad` is an error, `#` begins a comment.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::{
+    config::{Config, ServerConfig, ServerKind},
+    core::{
+        Identity,
+        event::{
+            Effect, Event, Exit, Group, Launch, Look, Peer, Prepared, ProcessId, Seen, Unreadable, WordHits,
+            WordMatch,
+        },
+        tests::{stage::EDITOR, taped::Taped},
+    },
+    rpc::{Frame, file_path, file_uri},
+};
+
+/// How the server tells diagnostics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Publishes {
+    /// It is asked.
+    OnRequest,
+    /// With the version.
+    Versions,
+    /// Without a version, a while after the text has come, and sometimes twice.
+    Plain,
+    /// Without a version, as soon as the text has come.
+    BeforeAnswers,
+    /// With an older version.
+    OldVersions,
+    /// Never.
+    Never,
+}
+
+/// A small generator: xorshift64*.
+#[derive(Clone, Debug)]
+pub(super) struct Rng(u64);
+
+impl Rng {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n.max(1)
+    }
+}
+
+/// The server.
+#[derive(Debug)]
+pub(super) struct Server {
+    process: Option<ProcessId>,
+    /// Open documents: version and text.
+    open: BTreeMap<PathBuf, (i64, String)>,
+    /// Closed files as it has last read them.
+    indexed: BTreeMap<PathBuf, String>,
+    is_indexed: bool,
+    /// Within how many milliseconds it indexes its files.
+    pub(super) index_takes: u64,
+    /// Within how many milliseconds it reads a file that has changed.
+    pub(super) watch_takes: u64,
+    pub(super) reports_work: bool,
+    pub(super) publishes: Publishes,
+    /// It dies when it is asked these, each once.
+    pub(super) dies_at: Vec<&'static str>,
+    /// It answers nothing after the handshake.
+    pub(super) holds: bool,
+    pub(super) n_opened: usize,
+    last_out: Instant,
+}
+
+/// What is to happen.
+#[derive(Debug)]
+enum Happening {
+    Event(Box<Event>),
+    /// A message of the server's process, if it still runs.
+    Says(ProcessId, Value),
+    /// The server reads a file.
+    Reads(ProcessId, PathBuf),
+    /// The server says what it finds in a file, as it is then.
+    Publishes(ProcessId, PathBuf),
+    /// All files are read.
+    Indexed(ProcessId),
+    Dies(ProcessId),
+}
+
+pub(super) struct World {
+    core: Taped,
+    pub(super) now: Instant,
+    pub(super) rng: Rng,
+    disk: BTreeMap<PathBuf, String>,
+    /// Each state of the disk, with the number of calls that had begun.
+    pub(super) history: Vec<BTreeMap<PathBuf, String>>,
+    /// The disk at the last look.
+    looked: Option<BTreeMap<PathBuf, String>>,
+    last_look: Instant,
+    coming: Vec<(Instant, u64, Happening)>,
+    n_coming: u64,
+    pub(super) server: Server,
+    answers: BTreeMap<u64, Value>,
+    last_id: u64,
+    is_open: bool,
+    todo: VecDeque<Effect>,
+}
+
+const ROOT: &str = "/ws";
+
+impl World {
+    pub(super) fn new(seed: u64) -> World {
+        let now = Instant::now();
+        World {
+            core: Taped::with_texts(Identity { pid: 7, started: 5 }, true),
+            now,
+            rng: Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            disk: BTreeMap::new(),
+            history: Vec::new(),
+            looked: None,
+            last_look: now,
+            coming: Vec::new(),
+            n_coming: 0,
+            server: Server {
+                process: None,
+                open: BTreeMap::new(),
+                indexed: BTreeMap::new(),
+                is_indexed: false,
+                index_takes: 1,
+                watch_takes: 1,
+                reports_work: false,
+                publishes: Publishes::OnRequest,
+                dies_at: Vec::new(),
+                holds: false,
+                n_opened: 0,
+                last_out: now,
+            },
+            answers: BTreeMap::new(),
+            last_id: 0,
+            is_open: false,
+            todo: VecDeque::new(),
+        }
+    }
+
+    /// A file that is there from the beginning.
+    pub(super) fn file(mut self, name: &str, text: &str) -> World {
+        self.write(name, text);
+        self
+    }
+
+    pub(super) fn write(&mut self, name: &str, text: &str) {
+        self.disk.insert(Path::new(ROOT).join(name), text.to_owned());
+        self.history.push(self.disk.clone());
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.disk.remove(&Path::new(ROOT).join(name));
+        self.history.push(self.disk.clone());
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.disk.keys().map(|it| it.strip_prefix(ROOT).unwrap().to_str().unwrap().to_owned()).collect()
+    }
+
+    /// Ends the server's process.
+    pub(super) fn kill(&mut self) {
+        if let Some(process) = self.server.process {
+            self.later(0, Happening::Dies(process));
+        }
+    }
+
+    fn later(&mut self, millis: u64, what: Happening) {
+        self.n_coming += 1;
+        self.coming.push((self.now + Duration::from_millis(millis), self.n_coming, what));
+    }
+
+    fn open(&mut self) {
+        self.is_open = true;
+        self.editor(&json!({"id": 0, "method": "initialize", "params": {
+            "processId": null, "capabilities": {}, "rootUri": "file:///ws",
+            "initializationOptions": {"lspool": {"codeTools": {"missing": {"Go": "not installed"}}}},
+        }}));
+        for _ in 0..100 {
+            if self.answers.contains_key(&0) {
+                break;
+            }
+            self.pass(50);
+        }
+        assert!(self.answers.contains_key(&0), "no handshake");
+        self.editor(&json!({"method": "initialized", "params": {}}));
+    }
+
+    /// Begins a call; gives its id.
+    pub(super) fn begin(&mut self, tool: &str, arguments: &Value) -> u64 {
+        if !self.is_open {
+            self.open();
+        }
+        self.last_id += 1;
+        let params = json!({"name": tool, "arguments": arguments});
+        self.editor(&json!({"id": self.last_id, "method": "lspool/callTool", "params": params}));
+        self.last_id
+    }
+
+    pub(super) fn cancel(&mut self, id: u64) {
+        self.editor(&json!({"method": "$/cancelRequest", "params": {"id": id}}));
+    }
+
+    pub(super) fn answer(&self, id: u64) -> Option<Value> {
+        self.answers.get(&id).cloned()
+    }
+
+    /// Calls a tool, and lets time pass until it is answered.
+    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let id = self.begin(tool, arguments);
+        for _ in 0..70 {
+            if let Some(answer) = self.answers.get(&id) {
+                return answer["result"].clone();
+            }
+            self.pass(1_000);
+        }
+        panic!("{tool} {arguments} is not answered");
+    }
+
+    /// Lets milliseconds pass.
+    pub(super) fn pass(&mut self, millis: u64) {
+        let end = self.now + Duration::from_millis(millis);
+        loop {
+            let next = self.coming.iter().map(|(at, n, _)| (*at, *n)).min();
+            let due = self.core.poll_timeout().map(|(at, _)| at);
+            match (next, due) {
+                (Some((at, n)), due) if at <= end && due.is_none_or(|due| at <= due) => {
+                    self.now = self.now.max(at);
+                    let place = self.coming.iter().position(|it| it.1 == n).unwrap();
+                    let (_, _, what) = self.coming.remove(place);
+                    self.happen(what);
+                }
+                (_, Some(at)) if at <= end => {
+                    self.now = self.now.max(at);
+                    let mut out = Vec::new();
+                    self.core.handle_timeout(self.now, &mut out);
+                    self.carry_out(out);
+                }
+                _ => break,
+            }
+        }
+        self.now = end;
+    }
+
+    fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Event(event) => self.event(*event),
+            Happening::Says(process, message) if self.server.process == Some(process) => {
+                self.event(Event::Received(Peer::Backend(process), frame(&message)));
+            }
+            Happening::Reads(process, file) if self.server.process == Some(process) => {
+                match self.disk.get(&file) {
+                    Some(text) => drop(self.server.indexed.insert(file, text.clone())),
+                    None => drop(self.server.indexed.remove(&file)),
+                }
+            }
+            Happening::Publishes(process, file) if self.server.process == Some(process) => {
+                if let Some((_, text)) = self.server.open.get(&file) {
+                    let params = json!({"uri": file_uri(&file), "diagnostics": diagnostics(text)});
+                    self.say_after(json!({"method": "textDocument/publishDiagnostics", "params": params}), 0);
+                }
+            }
+            Happening::Indexed(process) if self.server.process == Some(process) => {
+                self.server.is_indexed = true;
+                if self.server.reports_work {
+                    self.say(
+                        json!({"method": "$/progress", "params": {"token": "w", "value": {"kind": "end"}}}),
+                    );
+                }
+            }
+            Happening::Dies(process) if self.server.process == Some(process) => {
+                self.server.process = None;
+                let (exit, stderr) = (Exit::Signal(9), String::new());
+                self.event(Event::Exited { process, exit, stderr });
+            }
+            Happening::Says(..)
+            | Happening::Reads(..)
+            | Happening::Publishes(..)
+            | Happening::Indexed(_)
+            | Happening::Dies(_) => {}
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        let mut out = Vec::new();
+        self.core.handle(self.now, event, &mut out);
+        self.carry_out(out);
+    }
+
+    fn editor(&mut self, message: &Value) {
+        self.event(Event::Received(EDITOR, frame(message)));
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        if let Err(broken) = self.core.check() {
+            panic!("{broken}");
+        }
+        let is_busy = !self.todo.is_empty();
+        self.todo.extend(effects);
+        if is_busy {
+            return;
+        }
+        while let Some(effect) = self.todo.front() {
+            let effect = effect.clone();
+            self.act(effect);
+            self.todo.pop_front();
+        }
+    }
+
+    fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(EDITOR, frame) => self.on_editor_told(&value(&frame)),
+            Effect::Send(Peer::Backend(process), frame) if self.server.process == Some(process) => {
+                self.on_server_told(process, &value(&frame));
+            }
+            Effect::Prepare { .. } => {
+                let prepared = Event::Prepared(Ok(Box::new(prepared())));
+                self.later(0, Happening::Event(Box::new(prepared)));
+            }
+            Effect::Spawn(process, _) => {
+                self.later(1, Happening::Event(Box::new(Event::Spawned { process, pid: 9 })));
+                let server = &mut self.server;
+                (server.process, server.is_indexed, server.last_out) = (Some(process), false, self.now);
+                server.open.clear();
+                server.indexed.clear();
+            }
+            Effect::Terminate(process) => self.later(0, Happening::Dies(process)),
+            Effect::Look(look) => {
+                let seen = self.look(&look);
+                // Results come in order, after a while.
+                let takes = self.rng.below(60);
+                self.last_look = self.last_look.max(self.now + Duration::from_millis(takes));
+                let wait = u64::try_from((self.last_look - self.now).as_millis()).unwrap();
+                self.later(wait, Happening::Event(Box::new(Event::Looked(Box::new(seen)))));
+            }
+            Effect::Send(..) | Effect::Measure(_) | Effect::WatchEditor(_) | Effect::AwaitDrained(_) => {}
+            Effect::CloseInput(_) | Effect::Exit(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn on_editor_told(&mut self, message: &Value) {
+        match (&message["method"], message["id"].as_u64()) {
+            (Value::Null, Some(id)) => drop(self.answers.insert(id, message.clone())),
+            (Value::String(_), Some(id)) => {
+                let answer = frame(&json!({"id": id, "result": null}));
+                self.later(0, Happening::Event(Box::new(Event::Received(EDITOR, answer))));
+            }
+            _ => {}
+        }
+    }
+
+    /// The server says something, after all that it has said before.
+    fn say(&mut self, message: Value) {
+        let takes = self.rng.below(40);
+        self.say_after(message, takes);
+    }
+
+    fn say_after(&mut self, message: Value, takes: u64) {
+        let Some(process) = self.server.process else { return };
+        self.server.last_out = self.server.last_out.max(self.now + Duration::from_millis(takes));
+        let wait = u64::try_from((self.server.last_out - self.now).as_millis()).unwrap();
+        self.later(wait, Happening::Says(process, message));
+    }
+
+    fn on_server_told(&mut self, process: ProcessId, message: &Value) {
+        let (method, params) = (message["method"].as_str().unwrap_or_default(), &message["params"]);
+        if let Some(at) = self.server.dies_at.iter().position(|it| *it == method) {
+            self.server.dies_at.remove(at);
+            self.later(0, Happening::Dies(process));
+            return;
+        }
+        match (method, message["id"].as_u64()) {
+            ("initialize", Some(id)) => {
+                let mut capabilities = json!({
+                    "textDocumentSync": 2, "documentSymbolProvider": true, "referencesProvider": true,
+                    "definitionProvider": true, "hoverProvider": true,
+                });
+                if self.server.publishes == Publishes::OnRequest {
+                    capabilities["diagnosticProvider"] = json!({});
+                }
+                self.say(json!({"id": id, "result": {"capabilities": capabilities}}));
+            }
+            ("initialized", None) => {
+                let watch =
+                    json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles"}]});
+                self.say(json!({"id": 900, "method": "client/registerCapability", "params": watch}));
+                if self.server.reports_work {
+                    self.say(
+                        json!({"method": "$/progress", "params": {"token": "w", "value": {"kind": "begin"}}}),
+                    );
+                }
+                let (mut last, takes) = (0, self.server.index_takes);
+                for file in self.disk.keys().cloned().collect::<Vec<_>>() {
+                    let at = self.rng.below(takes);
+                    last = last.max(at);
+                    self.later(at, Happening::Reads(process, file));
+                }
+                self.later(last, Happening::Indexed(process));
+            }
+            ("textDocument/didOpen", None) => {
+                self.server.n_opened += 1;
+                let it = &params["textDocument"];
+                let text = it["text"].as_str().unwrap().to_owned();
+                let file = path(it);
+                assert!(!self.server.open.contains_key(&file), "opened twice: {it}");
+                self.server.open.insert(file.clone(), (it["version"].as_i64().unwrap(), text));
+                self.publish(&file);
+            }
+            ("textDocument/didChange", None) => {
+                let file = path(&params["textDocument"]);
+                let text = params["contentChanges"][0]["text"].as_str().unwrap().to_owned();
+                let version = params["textDocument"]["version"].as_i64().unwrap();
+                let known = self.server.open.get_mut(&file).expect("changed only while open");
+                assert!(version > known.0, "versions rise");
+                *known = (version, text);
+                self.publish(&file);
+            }
+            ("textDocument/didClose", None) => {
+                let file = path(&params["textDocument"]);
+                assert!(self.server.open.remove(&file).is_some(), "closed only while open");
+                // What is closed is what is on the disk.
+                self.happen(Happening::Reads(process, file));
+            }
+            ("workspace/didChangeWatchedFiles", None) => {
+                for it in params["changes"].as_array().unwrap() {
+                    let takes = self.server.watch_takes;
+                    let at = self.rng.below(takes);
+                    self.later(at, Happening::Reads(process, path(it)));
+                }
+            }
+            ("shutdown", Some(id)) => self.say(json!({"id": id, "result": null})),
+            (_, Some(id)) if !method.is_empty() && !self.server.holds => {
+                let result = self.result(method, params);
+                self.say(json!({"id": id, "result": result}));
+            }
+            _ => {}
+        }
+    }
+
+    fn publish(&mut self, file: &Path) {
+        let Some((version, text)) = self.server.open.get(file).cloned() else { return };
+        let mut params = json!({"uri": file_uri(file), "diagnostics": diagnostics(&text)});
+        let takes = match self.server.publishes {
+            Publishes::OnRequest | Publishes::Never => return,
+            Publishes::BeforeAnswers => 0,
+            Publishes::Versions => {
+                params["version"] = version.into();
+                self.rng.below(900)
+            }
+            Publishes::OldVersions => {
+                params["version"] = (version - 2).into();
+                0
+            }
+            Publishes::Plain => {
+                // When it comes, it is of the text that is there then.
+                let Some(process) = self.server.process else { return };
+                for _ in 0..=self.rng.below(2) {
+                    let at = 100 + self.rng.below(300);
+                    self.later(at, Happening::Publishes(process, file.to_owned()));
+                }
+                return;
+            }
+        };
+        let message = json!({"method": "textDocument/publishDiagnostics", "params": params});
+        match self.server.publishes {
+            // On a stream of its own it would overtake; so it comes with all others, in order.
+            Publishes::BeforeAnswers | Publishes::OldVersions => self.say_after(message, takes),
+            _ => {
+                let Some(process) = self.server.process else { return };
+                self.later(takes, Happening::Says(process, message));
+            }
+        }
+    }
+
+    /// The text of a file as the server knows it.
+    fn known(&self) -> BTreeMap<&PathBuf, &str> {
+        let open = self.server.open.iter().map(|(file, (_, text))| (file, text.as_str()));
+        self.server.indexed.iter().map(|(file, text)| (file, text.as_str())).chain(open).collect()
+    }
+
+    fn result(&self, method: &str, params: &Value) -> Value {
+        let file = path(&params["textDocument"]);
+        let known = self.known();
+        let line = usize::try_from(params["position"]["line"].as_u64().unwrap_or_default()).unwrap();
+        let text = known.get(&file).copied().unwrap_or_default();
+        let word = text.lines().nth(line).and_then(|it| it.split_whitespace().nth(1)).unwrap_or_default();
+        let place =
+            |file: &Path, line: usize| json!({"uri": file_uri(file), "range": range(line, 4, word.len())});
+        match method {
+            "textDocument/documentSymbol" => {
+                let symbols =
+                    text.lines().enumerate().filter_map(|(n, it)| Some((n, it.strip_prefix("def ")?)));
+                symbols.map(|(n, name)| {
+                    json!({"name": name, "kind": 12, "range": range(n, 0, name.len() + 4), "selectionRange": range(n, 4, name.len())})
+                }).collect()
+            }
+            "textDocument/references" => {
+                found(&known, word).into_iter().map(|(file, line)| place(&file, line)).collect()
+            }
+            "textDocument/definition" => {
+                let all = known.iter().flat_map(|(file, text)| {
+                    let lines = text.lines().enumerate().filter(|(_, it)| *it == format!("def {word}"));
+                    lines.map(|(n, _)| place(file, n)).collect::<Vec<_>>()
+                });
+                // Within a file first.
+                let (own, other): (Vec<Value>, Vec<Value>) = all.partition(|it| it["uri"] == file_uri(&file));
+                own.into_iter().chain(other).take(1).collect()
+            }
+            "textDocument/hover" => json!({"contents": word}),
+            "textDocument/diagnostic" => json!({"kind": "full", "items": diagnostics(text)}),
+            other => panic!("the server is asked {other}"),
+        }
+    }
+
+    fn look(&mut self, look: &Look) -> Seen {
+        let mut seen = Seen { number: look.number, ..Seen::default() };
+        let counts =
+            |file: &PathBuf| look.endings.iter().any(|it| file.to_str().unwrap().ends_with(it.as_str()));
+        let now: BTreeMap<PathBuf, String> = self
+            .disk
+            .iter()
+            .filter(|(file, _)| counts(file))
+            .map(|(file, text)| (file.clone(), text.clone()))
+            .collect();
+        if let Some(before) = &self.looked {
+            for (file, text) in &now {
+                match before.get(file) {
+                    None => seen.created.push(file.clone()),
+                    Some(old) if old != text => seen.changed.push(file.clone()),
+                    Some(_) => {}
+                }
+            }
+            seen.removed = before.keys().filter(|it| !now.contains_key(*it)).cloned().collect();
+        }
+        let mut wanted: BTreeSet<&PathBuf> = look.read.iter().collect();
+        wanted.extend(seen.created.iter());
+        wanted.extend(look.open.iter().filter(|it| seen.changed.contains(it)));
+        seen.texts = wanted
+            .into_iter()
+            .map(|it| {
+                let text = match it.starts_with(ROOT) {
+                    true => self.disk.get(it).cloned().ok_or(Unreadable::Missing),
+                    false => Err(Unreadable::Outside),
+                };
+                (it.clone(), text)
+            })
+            .collect();
+        if let Some(word) = &look.word {
+            for (file, text) in &now {
+                let holds = |line: &&str| match word.matching {
+                    WordMatch::Whole => line.split_whitespace().any(|it| it == word.text),
+                    WordMatch::Part => line.to_lowercase().contains(&word.text.to_lowercase()),
+                    WordMatch::Any => false,
+                };
+                let lines: Vec<(u32, String)> = text
+                    .lines()
+                    .enumerate()
+                    .filter(|(_, it)| holds(it))
+                    .map(|(n, it)| (u32::try_from(n).unwrap(), it.to_owned()))
+                    .collect();
+                if !lines.is_empty() || word.matching == WordMatch::Any {
+                    seen.hits.push(WordHits { file: file.clone(), n_lines: lines.len(), lines });
+                }
+            }
+        }
+        seen.n_files = now.len();
+        self.looked = Some(now);
+        seen
+    }
+}
+
+/// Files and lines that define or use a name.
+pub(super) fn found<'a, K: AsRef<Path> + Ord + 'a, V: AsRef<str> + 'a>(
+    texts: impl IntoIterator<Item = (&'a K, &'a V)>,
+    name: &str,
+) -> BTreeSet<(PathBuf, usize)> {
+    let mut all = BTreeSet::new();
+    for (file, text) in texts {
+        for (line, text) in text.as_ref().lines().enumerate() {
+            if text == format!("def {name}") || text == format!("use {name}") {
+                all.insert((file.as_ref().to_owned(), line));
+            }
+        }
+    }
+    all
+}
+
+/// The lines with errors.
+pub(super) fn errors(text: &str) -> Vec<usize> {
+    text.lines().enumerate().filter(|(_, it)| *it == "bad").map(|(n, _)| n).collect()
+}
+
+fn diagnostics(text: &str) -> Value {
+    errors(text)
+        .into_iter()
+        .map(|line| json!({"range": range(line, 0, 3), "severity": 1, "message": "bad"}))
+        .collect()
+}
+
+fn range(line: usize, start: usize, length: usize) -> Value {
+    json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": start + length}})
+}
+
+fn path(document: &Value) -> PathBuf {
+    document["uri"].as_str().and_then(file_path).unwrap_or_default()
+}
+
+fn value(frame: &Frame) -> Value {
+    serde_json::from_slice(&frame.to_bytes()).unwrap()
+}
+
+fn frame(message: &Value) -> Frame {
+    let mut message = message.clone();
+    message["jsonrpc"] = json!("2.0");
+    Frame::parse(Bytes::from(message.to_string())).unwrap()
+}
+
+fn prepared() -> Prepared {
+    let launch = Launch {
+        program: "/bin/server".into(),
+        args: vec![],
+        env: vec![],
+        cwd: None,
+        root: None,
+        max_message: 1 << 20,
+        write_stall: Duration::from_mins(1),
+    };
+    let server = ServerConfig {
+        kind: Some(ServerKind::Generic),
+        // The model decides when it hangs.
+        stall_timeout: Duration::ZERO,
+        ..ServerConfig::default()
+    };
+    Prepared {
+        config: Arc::new(Config::default()),
+        name: "pyright".to_owned(),
+        server,
+        launch: Arc::new(launch),
+        missing: None,
+        warnings: vec![],
+        transcripts: None,
+        group: Some(Group {
+            name: "code tools".to_owned(),
+            start_wait: Duration::from_secs(3),
+            diagnostics_wait: Duration::ZERO,
+            order: BTreeMap::new(),
+            combine: BTreeMap::new(),
+            wait: BTreeMap::new(),
+            others: vec![],
+        }),
+    }
+}

@@ -266,6 +266,7 @@ fn help_and_version_exit_with_zero() {
           replay           Replay a recording and compare
           serve-recording  Act as a server from a recording
           login            Sign in to GitHub Copilot, without an editor
+          lsp              Ask language servers about code, without an editor
           orchestrate      Let workers reach a goal in the current folder
           config           Print what a configuration file may contain
           completions      Print completions for a shell
@@ -456,6 +457,15 @@ fn every_listed_option_is_accepted() {
         ("replay", "x"),
         ("orchestrate", "x"),
         ("completions", "bash"),
+        ("lsp", "servers"),
+        ("lsp references", "x"),
+        ("lsp definition", "x"),
+        ("lsp implementations", "x"),
+        ("lsp calls", "x"),
+        ("lsp hover", "x"),
+        ("lsp symbols", "x"),
+        ("lsp diagnostics", "x"),
+        ("lsp call", "x"),
     ];
     // `config` needs a command of its own.
     for line in commands().into_iter().filter(|it| it != "config") {
@@ -480,7 +490,7 @@ fn every_listed_option_is_accepted() {
             // The goal is stored.
             let is_needed = |it: &&(&str, &str)| it.0 == line && name != "resume";
             let rest = needed.iter().find(is_needed).map_or("", |it| it.1);
-            let whole = format!("{line} {rest} --{name}{value}");
+            let whole = format!("{line} --{name}{value} {rest}");
             assert!(read(&whole).is_ok(), "{whole}: {}", read(&whole).unwrap_err());
         }
     }

@@ -14,6 +14,7 @@ use crate::{
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// What is asked of a peer, and in what the answer is given.
+#[derive(Clone, Copy)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) setting: Setting,

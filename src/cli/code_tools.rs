@@ -331,9 +331,11 @@ fn ended(why: &str) -> ToolError {
 
 /// Answers each call: there is no server for it.
 async fn answer_without_server(mut asked: mpsc::UnboundedReceiver<Ask>, missing: &BTreeMap<String, String>) {
-    let reasons: String = missing.iter().map(|(language, why)| format!("\n{language}: {why}")).collect();
-    let error =
-        ToolError::new(Code::NoServer, format!("no language server is there for these files{reasons}"));
+    let reasons: Vec<String> = missing.iter().map(|(language, why)| format!("\n{language}: {why}")).collect();
+    let error = ToolError::new(
+        Code::NoServer,
+        format!("no language server is there for these files{}", reasons.concat()),
+    );
     while let Some(ask) = asked.recv().await {
         match ask {
             Ask::Call { answer, .. } => drop(answer.send(error.answer())),

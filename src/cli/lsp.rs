@@ -100,7 +100,9 @@ fn list(json: bool) -> String {
         };
         all.map(line).collect::<String>()
     };
-    tools().iter().map(|it| format!("{}\n  {}\n{}", it.name, it.description, parameters(it))).collect()
+    let tools = tools();
+    let all = tools.iter().map(|it| format!("{}\n  {}\n{}", it.name, it.description, parameters(it)));
+    all.collect::<Vec<_>>().concat()
 }
 
 /// The workspace folder, without links.

@@ -155,7 +155,7 @@ impl CodeTools {
             }
             Ok(asked) => {
                 let number = self.next();
-                self.calls.insert(number, Call::new(number, owner, token, asked, mux.now() + TIME_LIMIT));
+                self.calls.insert(number, Call::new(number, owner, token, asked, mux.now(), TIME_LIMIT));
                 self.is_dirty = true;
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! The names of members are fixed: clients read them word for word.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 
 /// The longest text of an answer, in bytes.
@@ -139,10 +141,10 @@ impl ToolError {
         let shown = &self.candidates[..self.candidates.len().min(MOST_CANDIDATES)];
         let mut text = format!("{}: {}", self.code.word(), self.message);
         for it in shown {
-            text += &format!("\n  {} ({}) {}:{}", it.symbol, it.kind, it.file, it.line);
+            write!(text, "\n  {} ({}) {}:{}", it.symbol, it.kind, it.file, it.line).unwrap_or_default();
         }
         if shown.len() < self.candidates.len() {
-            text += &format!("\n  … {} more", self.candidates.len() - shown.len());
+            write!(text, "\n  … {} more", self.candidates.len() - shown.len()).unwrap_or_default();
         }
         let candidates: Vec<Value> = shown
             .iter()
@@ -260,13 +262,13 @@ impl Found {
             }
         };
         for note in &self.notes {
-            text += &format!("\nnote: {note}");
+            write!(text, "\nnote: {note}").unwrap_or_default();
         }
         let (mut shown, mut file, mut last) = (Vec::new(), "", 0);
         for place in &self.places {
             let mut part = String::new();
             if place.file != file {
-                part += &format!("\n{}", place.file);
+                write!(part, "\n{}", place.file).unwrap_or_default();
                 last = 0;
             }
             for (line, content) in &place.lines {
@@ -279,14 +281,14 @@ impl Found {
                 }
                 let is_hit = *line == place.line;
                 let shown = if is_hit { clipped(content, place.character) } else { clipped(content, 1) };
-                part += &format!("\n{line:>6}  {shown}");
+                write!(part, "\n{line:>6}  {shown}").unwrap_or_default();
                 if is_hit && let Some(within) = &place.within {
-                    part += &format!("    in {within}");
+                    write!(part, "    in {within}").unwrap_or_default();
                 }
                 last = *line;
             }
             if place.lines.is_empty() {
-                part += &format!("\n{:>6}", place.line);
+                write!(part, "\n{:>6}", place.line).unwrap_or_default();
             }
             if text.len() + part.len() > MOST_OF_TEXT && !shown.is_empty() {
                 break;
@@ -316,13 +318,13 @@ impl Found {
             match self.next_call {
                 Some((tool, mut arguments)) => {
                     arguments["after"] = next.into();
-                    text += &format!("\n{rest} more: {tool} {arguments}");
+                    write!(text, "\n{rest} more: {tool} {arguments}").unwrap_or_default();
                 }
-                None => text += &format!("\n{rest} more: `after` {next}"),
+                None => write!(text, "\n{rest} more: `after` {next}").unwrap_or_default(),
             }
         } else if rest > 0 {
-            text +=
-                &format!("\n{rest} more: ask for more with `max_results`, or less with a narrower question");
+            write!(text, "\n{rest} more: ask for more with `max_results`, or less with a narrower question")
+                .unwrap_or_default();
         }
         structured.insert(self.name.to_owned(), shown.into());
         Answer { ok: true, text, structured: structured.into() }
@@ -388,11 +390,13 @@ impl FileReport {
     pub fn answer(reports: &[FileReport], most: usize, notes: &[String]) -> Answer {
         let mut text = String::new();
         for it in reports.iter().filter(|it| it.freshness == Freshness::Unknown) {
-            text += &format!(
-                "NOT CHECKED: {} ({})\n",
+            writeln!(
+                text,
+                "NOT CHECKED: {} ({})",
                 it.file,
                 it.why.as_deref().unwrap_or("no reason is known")
-            );
+            )
+            .unwrap_or_default();
         }
         let total: usize = reports.iter().map(|it| it.diagnostics.len()).sum();
         let checked = reports.iter().filter(|it| it.freshness != Freshness::Unknown).count();
@@ -400,15 +404,17 @@ impl FileReport {
             reports.iter().flat_map(|it| &it.diagnostics).filter(|it| it.severity == severity).count()
         };
         let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        text += &format!(
+        write!(
+            text,
             "{}, {}, {} in {} checked",
             plural(count(super::Severity::Error), "error"),
             plural(count(super::Severity::Warning), "warning"),
             plural(count(super::Severity::Information) + count(super::Severity::Hint), "hint"),
-            plural(checked, "file"),
-        );
+            plural(checked, "file")
+        )
+        .unwrap_or_default();
         for note in notes {
-            text += &format!("\nnote: {note}");
+            write!(text, "\nnote: {note}").unwrap_or_default();
         }
         let mut left = most;
         let mut files = Vec::new();
@@ -418,7 +424,7 @@ impl FileReport {
                 files.push(it.value(&shown));
                 continue;
             }
-            text += &format!("\n{}", it.file);
+            write!(text, "\n{}", it.file).unwrap_or_default();
             if it.freshness == Freshness::Unknown {
                 text += " (old, perhaps no longer true)";
             }
@@ -445,7 +451,8 @@ impl FileReport {
         let n_shown: usize =
             files.iter().filter_map(|it: &Value| it["diagnostics"].as_array()).map(Vec::len).sum();
         if n_shown < total {
-            text += &format!("\n{} more: ask for fewer files, or a higher `severity`", total - n_shown);
+            write!(text, "\n{} more: ask for fewer files, or a higher `severity`", total - n_shown)
+                .unwrap_or_default();
         }
         let structured = json!({
             "ok": true, "notes": notes, "truncated": n_shown < total, "total": total, "files": files,

@@ -106,6 +106,7 @@ pub(in crate::cli) enum LspTask {
 /// A symbol or a place on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub(in crate::cli) struct TargetWords {
+    #[expect(clippy::doc_markdown, reason = "it is a help text")]
     /// FILE:LINE:CHARACTER, FILE NAME, or NAME, such as Graph/add_node
     #[arg(value_name = "TARGET", required = true, num_args = 1..=2, action = ArgAction::Append)]
     pub(in crate::cli) words: Vec<String>,

@@ -458,6 +458,7 @@ fn every_listed_option_is_accepted() {
         ("replay", "x"),
         ("orchestrate", "x"),
         ("completions", "bash"),
+        ("lsp", "servers"),
         ("lsp references", "x"),
         ("lsp definition", "x"),
         ("lsp implementations", "x"),
@@ -492,10 +493,7 @@ fn every_listed_option_is_accepted() {
             let is_needed =
                 |it: &&(&str, &str)| it.0 == line && name != "resume" && (line != "mcp" || name == "write");
             let rest = needed.iter().find(is_needed).map_or("", |it| it.1);
-            let whole = match line.as_str() {
-                "lsp" => format!("lsp --{name}{value} servers"),
-                _ => format!("{line} {rest} --{name}{value}"),
-            };
+            let whole = format!("{line} --{name}{value} {rest}");
             assert!(read(&whole).is_ok(), "{whole}: {}", read(&whole).unwrap_err());
         }
     }

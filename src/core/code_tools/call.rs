@@ -48,6 +48,8 @@ pub(super) struct Call {
     token: Option<RawId>,
     asked: LspCall,
     pub(super) until: Instant,
+    /// When it tells what it has.
+    last_words: Instant,
     pub(super) memo: BTreeMap<String, Memo>,
     /// When it goes on by itself.
     pub(super) wake: Option<Instant>,
@@ -131,14 +133,16 @@ impl Call {
         owner: Owner,
         token: Option<RawId>,
         asked: LspCall,
-        until: Instant,
+        now: Instant,
+        limit: Duration,
     ) -> Call {
         Call {
             number,
             owner,
             token,
             asked,
-            until,
+            until: now + limit,
+            last_words: now + limit.saturating_sub(LAST),
             memo: BTreeMap::new(),
             wake: None,
             waits: String::new(),
@@ -212,7 +216,7 @@ impl<'a> Cx<'a> {
 
     /// Whether a call must end soon.
     pub(super) fn is_late(&mut self) -> bool {
-        let at = self.call.until - LAST;
+        let at = self.call.last_words;
         self.wake_at(at);
         self.now() >= at
     }
@@ -365,15 +369,37 @@ impl<'a> Cx<'a> {
         }
     }
 
+    /// Reads several files with one look, before each is asked for.
+    pub(super) fn read_all(&mut self, key: &str, files: &[PathBuf]) -> Step<()> {
+        let is_unread = |it: &&PathBuf| {
+            self.tools.files.text(it).is_none() && !self.call.memo.contains_key(&self.key(&self.text_key(it)))
+        };
+        let unread: Vec<PathBuf> = files.iter().filter(is_unread).cloned().collect();
+        if unread.len() < 2 {
+            return Ok(());
+        }
+        let names: Vec<String> = unread.iter().map(|it| self.text_key(it)).collect();
+        // The files that are left to be read are others when the call runs again.
+        let seen = self.look(&format!("{key} {}", names.join(" ")), unread, None)?;
+        for name in names {
+            let name = self.key(&name);
+            self.call.memo.insert(name, Memo::Seen(Arc::clone(&seen)));
+        }
+        Ok(())
+    }
+
+    /// A text that was read before a change was seen is not read again by itself.
+    fn text_key(&self, file: &Path) -> String {
+        format!("text {} {}", self.tools.files.last_change_of(file), file.display())
+    }
+
     /// The same; or why it cannot be read.
     pub(super) fn text_if_readable(&mut self, file: &Path) -> Step<Result<Arc<Text>, Unreadable>> {
         self.used.insert(file.to_owned());
         if let Some(text) = self.tools.files.text(file) {
             return Ok(Ok(text));
         }
-        // A text that was read before a change was seen is not read again by itself.
-        let changed = self.tools.files.last_change_of(file);
-        let key = format!("text {changed} {}", file.display());
+        let key = self.text_key(file);
         let seen = self.look(&key, vec![file.to_owned()], None)?;
         let found = seen.texts.iter().find(|(it, _)| it == file).map(|(_, it)| it);
         Ok(match found {
@@ -401,7 +427,7 @@ impl<'a> Cx<'a> {
         if let Some(known) = self.known(key) {
             return Ok(known.as_str().map(ToOwned::to_owned));
         }
-        let until = (self.since(&format!("{key}.since")) + READY_WAIT).min(self.call.until - LAST);
+        let until = (self.since(&format!("{key}.since")) + READY_WAIT).min(self.call.last_words);
         let (now, name) = (self.now(), self.view(server).name.clone());
         let (why, check) = match self.view(server).readiness(now) {
             Readiness::Ready(_) => {

@@ -59,6 +59,7 @@ impl Cx<'_> {
         let (files, mut notes) = self.wanted_files(files)?;
         let mut reports = Vec::new();
         let mut waits = None;
+        self.read_all("texts", &files)?;
         // All files at once: servers work on several.
         for file in &files {
             match self.report(file, least) {

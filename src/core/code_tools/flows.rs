@@ -1,6 +1,6 @@
 //! What each tool does, from its arguments to its answer.
 
-use std::path::PathBuf;
+use std::{fmt::Write as _, path::PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -61,14 +61,14 @@ impl Cx<'_> {
                 let page = Page { most: *most, context: *context, next_call: None };
                 match after {
                     Some(cursor) => self.next_page(cursor, page),
-                    None => self.references(target, *include_declaration, path.as_deref(), page),
+                    None => self.references(target, *include_declaration, path.as_deref(), &page),
                 }
             }
             LspCall::Implementations { target, most, after } => {
                 let page = Page { most: *most, context: 0, next_call: None };
                 match after {
                     Some(cursor) => self.next_page(cursor, page),
-                    None => self.implementations(target, page),
+                    None => self.implementations(target, &page),
                 }
             }
             LspCall::Hover { target } => self.hover(target),
@@ -91,10 +91,11 @@ impl Cx<'_> {
             };
             let (name, state) =
                 (it["name"].as_str().unwrap_or_default(), it["state"].as_str().unwrap_or_default());
-            text += &format!("\n{name}: {state}, for {}\n  can: {}", list("languages"), list("can"));
+            write!(text, "\n{name}: {state}, for {}\n  can: {}", list("languages"), list("can"))
+                .unwrap_or_default();
         }
         for (language, why) in &self.tools.missing {
-            text += &format!("\n{language}: no server ({why})");
+            write!(text, "\n{language}: no server ({why})").unwrap_or_default();
         }
         let missing: Map<String, Value> =
             self.tools.missing.iter().map(|(language, why)| (language.clone(), why.clone().into())).collect();
@@ -132,7 +133,7 @@ impl Cx<'_> {
         }
         let is_cut = symbols.len() < total;
         if is_cut {
-            text += &format!("\n{} more: ask with a smaller `depth`", total - symbols.len());
+            write!(text, "\n{} more: ask with a smaller `depth`", total - symbols.len()).unwrap_or_default();
         }
         let structured = json!({
             "ok": true, "notes": [], "truncated": is_cut, "total": total, "symbols": symbols,
@@ -172,9 +173,9 @@ impl Cx<'_> {
         }
         let rest = total - symbols.len();
         if rest > 0 {
-            text += &format!("\n{rest} more: ask with a longer `query`");
+            write!(text, "\n{rest} more: ask with a longer `query`").unwrap_or_default();
         }
-        let notes_text: String = named.notes.iter().map(|it| format!("\nnote: {it}")).collect();
+        let notes_text = as_lines(&named.notes);
         let head = match &named.partial {
             None => format!("{total} symbols with {last:?} · complete"),
             Some(why) => format!("INCOMPLETE: {why}\n{total} symbols with {last:?}"),
@@ -225,7 +226,7 @@ impl Cx<'_> {
                 "file": shown.file, "line": shown.line, "end_line": shown.line, "character": shown.character,
                 "text": shown.lines.first().map(|(_, it)| it.trim()), "external": !is_inside,
             });
-            text += &format!("\n{}:{}", shown.file, shown.line);
+            write!(text, "\n{}:{}", shown.file, shown.line).unwrap_or_default();
             if !is_inside {
                 text += " (outside the workspace)";
             }
@@ -243,15 +244,15 @@ impl Cx<'_> {
                     let end = fits.last().unwrap_or(first);
                     let whole = visible(&read.lines_of(first, end));
                     (value["line"], value["end_line"]) = ((first + 1).into(), (last + 1).into());
-                    text += &format!("-{}\n{whole}", last + 1);
+                    write!(text, "-{}\n{whole}", last + 1).unwrap_or_default();
                     if end < last {
-                        text += &format!("\n[{} more lines]", last - end);
+                        write!(text, "\n[{} more lines]", last - end).unwrap_or_default();
                     }
                     value["text"] = whole.into();
                 }
                 _ => {
                     if let Some((_, line)) = shown.lines.first() {
-                        text += &format!("  {}", visible(line.trim()));
+                        write!(text, "  {}", visible(line.trim())).unwrap_or_default();
                     }
                 }
             }
@@ -263,7 +264,7 @@ impl Cx<'_> {
             1 => format!("{word} of {} · {name}", meant.word),
             n => format!("{n} {word}s of {} · {name}", meant.word),
         };
-        let notes_text: String = notes.iter().map(|it| format!("\nnote: {it}")).collect();
+        let notes_text = as_lines(&notes);
         let file = self.shown(&meant.file);
         let structured = json!({
             "ok": true, "notes": notes, "truncated": false, "total": definitions.len(), "definitions": definitions,
@@ -310,7 +311,7 @@ impl Cx<'_> {
         target: &Target,
         declaration: bool,
         path: Option<&str>,
-        page: Page,
+        page: &Page,
     ) -> Step<Answer> {
         let pattern = match path.map(Pattern::new).transpose() {
             Ok(pattern) => pattern,
@@ -362,10 +363,10 @@ impl Cx<'_> {
         if page.context > 0 {
             next["context"] = page.context.into();
         }
-        self.first_page(listing, Page { next_call: Some((LspTool::References.name(), next)), ..page })
+        self.first_page(listing, Page { next_call: Some((LspTool::References.name(), next)), ..page.clone() })
     }
 
-    fn implementations(&mut self, target: &Target, page: Page) -> Step<Answer> {
+    fn implementations(&mut self, target: &Target, page: &Page) -> Step<Answer> {
         let (meant, _) = self.meant(target)?;
         self.require(meant.server, "implementationProvider", "textDocument/implementation")?;
         let (described, declared) = self.declared(&meant)?;
@@ -391,7 +392,10 @@ impl Cx<'_> {
             tick: self.tools.files.last_change(),
         };
         let next = json!({"symbol": described.symbol, "file": described.file});
-        self.first_page(listing, Page { next_call: Some((LspTool::Implementations.name(), next)), ..page })
+        self.first_page(
+            listing,
+            Page { next_call: Some((LspTool::Implementations.name(), next)), ..page.clone() },
+        )
     }
 
     fn hover(&mut self, target: &Target) -> Step<Answer> {
@@ -416,7 +420,7 @@ impl Cx<'_> {
             text += "\n[cut]";
         }
         for note in &notes {
-            text += &format!("\nnote: {note}");
+            write!(text, "\nnote: {note}").unwrap_or_default();
         }
         let structured = json!({
             "ok": true, "notes": notes, "truncated": is_cut, "total": usize::from(!told.is_empty()),
@@ -424,6 +428,15 @@ impl Cx<'_> {
         });
         Ok(Answer { ok: true, text, structured })
     }
+}
+
+/// Notes, a line each.
+fn as_lines(notes: &[String]) -> String {
+    let mut text = String::new();
+    for note in notes {
+        write!(text, "\nnote: {note}").unwrap_or_default();
+    }
+    text
 }
 
 /// The text of a hover in any of its forms.

@@ -102,6 +102,7 @@ impl Cx<'_> {
             } else {
                 let tested = spread(&untested, FIRST << n.min(3));
                 n_tested += tested.len();
+                self.read_all(&key("texts"), &tested)?;
                 for file in &tested {
                     // It may be gone, or no text: then it proves nothing.
                     match self.open(server, file) {
@@ -153,6 +154,7 @@ impl Cx<'_> {
         if old.is_empty() {
             return Ok(places);
         }
+        self.read_all(&format!("{key} texts"), &old)?;
         let mut gone = BTreeSet::new();
         for file in &old {
             match self.open(server, file) {

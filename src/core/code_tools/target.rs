@@ -376,6 +376,7 @@ impl Cx<'_> {
                 files.push(file);
             }
         }
+        self.read_all(&format!("outlines {}", server.number()), &files)?;
         let outlines: Vec<Step<(Outline, Arc<Text>)>> =
             files.iter().map(|file| self.outline(server, file)).collect();
         for (file, outline) in files.iter().zip(outlines) {

@@ -108,8 +108,7 @@ fn server_for(
             Err(missing) => reasons.extend(missing.skipped.iter().map(ToString::to_string)),
         }
     }
-    let reasons: String = reasons.iter().map(|it| format!("; {it}")).collect();
-    Err(format!("{}{reasons}", language.hint))
+    Err([language.hint.to_owned()].into_iter().chain(reasons).collect::<Vec<_>>().join("; "))
 }
 
 /// Keeps a server from running programs of the workspace.

@@ -352,6 +352,8 @@ impl WordSearch {
 
 #[cfg(test)]
 mod tests {
+    use Unreadable::{Binary, Folder, Missing, Outside};
+
     use super::*;
     use crate::shell::tools::workspace::Known;
 
@@ -425,7 +427,6 @@ mod tests {
             ["a.py", "b.py", "c.py", "d.py", "e.py", "../x.py", ""].iter().map(|it| disk.path(it)).collect();
         let seen = disk.look(Look { read, ..Look::default() });
         let texts: Vec<_> = seen.texts.into_iter().map(|(_, it)| it).collect();
-        use Unreadable::{Binary, Folder, Missing, Outside};
         assert_eq!(texts[0], Ok("x = 1\n".to_owned()));
         assert_eq!(texts[1..5], [Err(Binary), Err(Binary), Err(Outside), Err(Missing)]);
         assert!(matches!(texts[5], Err(Outside | Missing)), "{texts:?}");

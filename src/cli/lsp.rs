@@ -185,8 +185,13 @@ fn call(task: &LspTask, cwd: &Path) -> anyhow::Result<Call> {
 /// The arguments of a target, and its file.
 fn target(words: &[String], cwd: &Path) -> (Value, Option<String>) {
     let absolute = |file: &str| cwd.join(file).to_string_lossy().into_owned();
-    let first = words.first().map_or("", String::as_str);
-    let name = words.get(1);
+    let exists = |word: &String| cwd.join(place(word).0).is_file();
+    // People write the name first as well.
+    let (first, name) = match words {
+        [name, file] if !exists(name) && exists(file) => (file.as_str(), Some(name)),
+        [first, rest @ ..] => (first.as_str(), rest.first()),
+        [] => ("", None),
+    };
     let (file, numbers) = place(first);
     let (line, character) = (numbers.first().copied(), numbers.get(1).copied());
     let is_file = !numbers.is_empty() || name.is_some();
@@ -235,6 +240,9 @@ mod tests {
         assert_eq!(read(&["src/x.rs:10:4"]), json!({"file": "/w/src/x.rs", "line": 10, "character": 4}));
         assert_eq!(read(&["x.py:7", "f"]), json!({"file": "/w/x.py", "line": 7, "symbol": "f"}));
         assert_eq!(read(&["x.py", "f"]), json!({"file": "/w/x.py", "symbol": "f"}));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let file = file.path().to_string_lossy().into_owned();
+        assert_eq!(read(&["f", &file]), json!({"file": file, "symbol": "f"}));
     }
 
     #[test]

@@ -221,6 +221,10 @@ impl Cx<'_> {
         for place in &places {
             let is_inside = self.is_inside(&place.file);
             let read = if is_inside { self.text_if_readable(&place.file)?.ok() } else { None };
+            // The index may be old.
+            if is_inside && read.is_none() {
+                continue;
+            }
             let shown = self.place_shown(place, read.as_deref(), 0, false);
             let mut value = json!({
                 "file": shown.file, "line": shown.line, "end_line": shown.line, "character": shown.character,
@@ -259,7 +263,7 @@ impl Cx<'_> {
             definitions.push(value);
         }
         let name = self.view(meant.server).name.clone();
-        let head = match places.len() {
+        let head = match definitions.len() {
             0 => format!("{name} knows no {word} of {}", meant.word),
             1 => format!("{word} of {} · {name}", meant.word),
             n => format!("{n} {word}s of {} · {name}", meant.word),

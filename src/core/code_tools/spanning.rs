@@ -6,7 +6,7 @@
 //! waits.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -20,7 +20,7 @@ use super::{
     view::Readiness,
 };
 use crate::{
-    core::event::{ServerId, Word, WordMatch},
+    core::event::{ServerId, Word, WordHits, WordMatch},
     util::fnv::fnv1a,
 };
 
@@ -65,12 +65,28 @@ impl Cx<'_> {
         let server = meant.server;
         let mut wait = WAIT;
         let mut n_tested = 0;
+        // Files of an old index, which are not there.
+        let mut gone = BTreeSet::new();
         for n in 0_usize.. {
             let key = |part: &str| format!("{} {n} {part}", question.key);
             // With what the next round begins.
             let next = format!("{} {} first", question.key, n + 1);
             let mut places = self.asked(&key("first"), server, question)?;
-            let candidates = self.candidates(&key("word"), meant, &places)?;
+            let mut candidates = self.candidates(&key("word"), meant, &places)?;
+            let doubtful = self.once_files(&key("doubtful"), |_| candidates.doubtful.clone());
+            if !doubtful.is_empty() {
+                self.read_all(&key("doubtful texts"), &doubtful)?;
+                for file in &doubtful {
+                    match self.open(server, file) {
+                        Ok(_) => {}
+                        Err(Stop::Fail(_)) => drop(gone.insert(file.clone())),
+                        Err(Stop::Wait) => return Err(Stop::Wait),
+                    }
+                }
+                places = self.asked(&key("sure"), server, question)?;
+                places.retain(|it| !gone.contains(&it.file));
+                candidates = self.candidates(&key("word"), meant, &places)?;
+            }
             // Before a test: an index that becomes whole during the test is whole for the second answer only.
             let loading = self.loading(&key("loading"), server);
             let untested = self.once_files(&key("untested"), |cx| {
@@ -112,6 +128,7 @@ impl Cx<'_> {
                 }
                 let before: BTreeSet<PathBuf> = files(&places);
                 places = self.asked(&key("again"), server, question)?;
+                places.retain(|it| !gone.contains(&it.file));
                 let after = files(&places);
                 let has_grown = after.difference(&before).next().is_some();
                 if !has_grown && loading.is_none() {
@@ -212,6 +229,7 @@ impl Cx<'_> {
         let word = Word { text: meant.word.clone(), matching: WordMatch::Whole, endings };
         let seen = self.look(key, Vec::new(), Some(word))?;
         let answered = files(places);
+        let doubtful = self.doubtful(meant.server, places, &seen.hits);
         let files: Vec<PathBuf> =
             seen.hits.iter().map(|it| it.file.clone()).filter(|it| !answered.contains(it)).collect();
         let unfit = if meant.word.chars().count() <= TOO_SHORT {
@@ -221,7 +239,22 @@ impl Cx<'_> {
         } else {
             seen.partial.clone().map(|it| format!("the check by text is not whole: {it}"))
         };
-        Ok(Candidates { files, unfit })
+        Ok(Candidates { files, unfit, doubtful })
+    }
+
+    fn doubtful(&self, server: ServerId, places: &[Location], hits: &[WordHits]) -> Vec<PathBuf> {
+        let hits: BTreeMap<&PathBuf, &WordHits> = hits.iter().map(|it| (&it.file, it)).collect();
+        let is_doubtful = |it: &&Location| {
+            if self.view(server).open.contains_key(&it.file) || !self.is_inside(&it.file) {
+                return false;
+            }
+            let line = it.range.start.line;
+            hits.get(&it.file).is_none_or(|of| {
+                of.n_lines <= of.lines.len() && of.lines.iter().all(|(number, _)| *number != line)
+            })
+        };
+        let doubtful: BTreeSet<&PathBuf> = places.iter().filter(is_doubtful).map(|it| &it.file).collect();
+        doubtful.into_iter().cloned().collect()
     }
 
     fn refuted_key(meant: &Meant, file: &Path) -> (ServerId, String, PathBuf) {
@@ -249,6 +282,9 @@ struct Candidates {
     files: Vec<PathBuf>,
     /// Why they cannot be tested.
     unfit: Option<String>,
+    /// Files of the answer whose text does not hold the word where the answer says so: another name for the symbol, or
+    /// an old index.
+    doubtful: Vec<PathBuf>,
 }
 
 fn files(places: &[Location]) -> BTreeSet<PathBuf> {

@@ -57,6 +57,19 @@ fn words_in_comments_do_not_keep_an_answer_from_being_complete() {
 }
 
 #[test]
+fn of_very_many_files_with_the_word_some_are_tested() {
+    let mut world = World::new(1).file("a.py", "def foo\nuse foo");
+    for n in 0..300 {
+        world = world.file(&format!("d{n}/x.py"), "# foo");
+    }
+    let answer = world.call("lsp_references", &references("foo"));
+    assert_eq!(answer["structured"]["complete"], true, "{answer}");
+    let notes = answer["structured"]["notes"].to_string();
+    assert!(notes.contains("were not opened"), "{notes}");
+    assert!((60..120).contains(&world.server.n_opened), "{}", world.server.n_opened);
+}
+
+#[test]
 fn edits_of_other_programs_are_seen() {
     let mut world = World::new(1).file("a.py", "def foo").file("b.py", "use foo");
     assert_eq!(places(&world.call("lsp_references", &references("foo"))).len(), 2);

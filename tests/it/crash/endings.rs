@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{Scene, kill_servers};
-use crate::support::stub::{Round, Rule, Said, Script};
+use crate::support::{
+    copilot::tool_answer,
+    stub::{Round, Rule, Said, Script},
+};
 
 const INVOKE: &str = "conversation/invokeClientTool";
 
@@ -58,9 +61,10 @@ fn turns_that_ended_badly_are_restored_as_the_model_was_shown_them() {
     session.finish(&turn);
     session.hold_tools();
     let turn = session.create("[multi]", json!({"conversationId": "multi"}));
-    session.expect_request(INVOKE);
+    let call = session.expect_request(INVOKE);
     session.editor().cancel(&turn.pending);
     session.finish(&turn);
+    session.answer(&call, Ok(tool_answer(Ok("too late".to_owned()))));
     let all: Vec<String> = ends_by_itself.into_iter().chain(["[slow]", "[multi]"]).map(name).collect();
     let live: Vec<Vec<Said>> = all.iter().map(|it| shown(&scene, it, &format!("live {it}?"))).collect();
     kill_servers(session);

@@ -552,9 +552,10 @@ impl World {
         // A turn that another process has begun waits for the editor's open answers.
         let creates = said.method() == "conversation/create";
         let again = creates && said.heard.len() > 1;
-        // A create waits while lspool asks whether somebody is signed in.
+        // A create waits while lspool asks whether somebody is signed in, and with it what is about its conversation.
         let signs = |it: &Said| it.by == EDITOR && ["signOut", "github/didChangeAuth"].contains(&it.method());
-        let asks_first = creates && self.said.values().any(signs);
+        let is_of_conversation = creates || said.params().get("conversationId").is_some();
+        let asks_first = is_of_conversation && self.said.values().any(signs);
         let aside = again
             || asks_first
             || said.method() == "conversation/turn"

@@ -1,6 +1,6 @@
 //! `lspool mcp`: the code tools for an agent, over the Model Context Protocol on stdin and stdout.
 //!
-//! `rmcp` speaks the protocol; a call becomes one of [`code_tools`](super::code_tools). stdout carries nothing else.
+//! `rmcp` speaks the protocol; a call becomes one of [`code_tools`]. stdout carries nothing else.
 
 mod handler;
 mod install;

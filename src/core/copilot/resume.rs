@@ -8,8 +8,11 @@
 //!   are settled first: lspool waits for a client's tool ([`late`]), and drops a tool of the server, so that no tool
 //!   with side effects runs twice.
 //!
-//! The reports of the next process are renumbered ([`ids`]). The history ([`history`](crate::core::copilot::history))
-//! has one turn, so [`CONTINUE`] is gone when the conversation is restored again.
+//! The reports of the next process are renumbered ([`segment`](super::segment)). The history
+//! ([`history`](crate::core::copilot::history)) has one turn, so [`CONTINUE`] is gone when the conversation is restored
+//! again.
+//!
+//! [`CONTINUE`]: super::messages::CONTINUE
 
 mod late;
 mod reports;

@@ -334,7 +334,10 @@ async fn answer_without_server(mut asked: mpsc::UnboundedReceiver<Ask>, missing:
     let reasons: Vec<String> = missing.iter().map(|(language, why)| format!("\n{language}: {why}")).collect();
     let error = ToolError::new(
         Code::NoServer,
-        format!("no language server is there for these files{}", reasons.concat()),
+        format!(
+            "no language server for these files; lspool chooses servers when it starts{}",
+            reasons.concat()
+        ),
     );
     while let Some(ask) = asked.recv().await {
         match ask {

@@ -59,7 +59,7 @@ fn members(tool: LspTool) -> &'static [(&'static str, &'static str)] {
     match tool {
         LspTool::CallHierarchy | LspTool::TypeHierarchy => &[COMPLETE, WHY, SYMBOL],
         LspTool::Definition => &[SYMBOL, ("definitions", "array")],
-        LspTool::Diagnostics => &[("files", "array"), NEXT],
+        LspTool::Diagnostics => &[COMPLETE, WHY, ("files", "array")],
         LspTool::DocumentSymbols => &[("symbols", "array")],
         LspTool::Hover => &[SYMBOL, ("hover", "string")],
         LspTool::Implementations => &[COMPLETE, WHY, SYMBOL, ("implementations", "array"), NEXT],

@@ -20,7 +20,7 @@ use crate::{
     builtin_tools::lsp::{
         Answer, Code, Diagnostic, FileReport, Freshness, Pattern, Position, Range, Severity, Text,
     },
-    core::event::{ServerId, Word, WordMatch},
+    core::event::{ServerId, Unreadable, Word, WordMatch},
 };
 
 /// How long a server may say nothing about a file.
@@ -56,10 +56,14 @@ impl Cx<'_> {
         least: Severity,
         most: usize,
     ) -> Step<Answer> {
-        let (files, mut notes) = self.wanted_files(files)?;
+        let are_given = files.is_some();
+        let Wanted { mut files, mut notes, unchecked } = self.wanted_files(files)?;
         let mut reports = Vec::new();
         let mut waits = None;
         self.read_all("texts", &files)?;
+        if !are_given {
+            files = self.existing(files)?;
+        }
         // All files at once: servers work on several.
         for file in &files {
             match self.report(file, least) {
@@ -80,38 +84,57 @@ impl Cx<'_> {
         if files.is_empty() {
             notes.push("no file has changed since the last call".to_owned());
         }
-        Ok(FileReport::answer(&reports, most, &notes))
+        let mut answer = FileReport::answer(&reports, most, &notes);
+        let is_checked = |it: &FileReport| it.freshness != Freshness::Unknown;
+        answer.structured["complete"] = (unchecked.is_none() && reports.iter().all(is_checked)).into();
+        if let Some(unchecked) = unchecked {
+            answer.text = format!("NOT CHECKED: {unchecked}\n{}", answer.text);
+            answer.structured["why"] = unchecked.into();
+        }
+        Ok(answer)
+    }
+
+    /// Those of these files that have not been removed.
+    fn existing(&mut self, files: Vec<PathBuf>) -> Step<Vec<PathBuf>> {
+        let mut existing = Vec::new();
+        for file in files {
+            if !matches!(self.text_if_readable(&file)?, Err(Unreadable::Missing)) {
+                existing.push(file);
+            }
+        }
+        Ok(existing)
     }
 
     /// The files of a call: paths, or those that fit patterns, or those that have changed.
-    fn wanted_files(&mut self, given: Option<&[String]>) -> Step<(Vec<PathBuf>, Vec<String>)> {
+    fn wanted_files(&mut self, given: Option<&[String]>) -> Step<Wanted> {
         let Some(given) = given else {
             let code = self.code_endings();
             let changed = self.tools.files.changed_since(self.tools.checked).into_iter();
             let is_code =
                 |it: &PathBuf| code.iter().any(|ending| it.to_string_lossy().ends_with(ending.as_str()));
-            return Ok(limited(changed.filter(is_code).collect()));
+            return Ok(Wanted::of(changed.filter(is_code).collect()));
         };
         let mut files = BTreeSet::new();
         for one in given {
             let path = self.path(one.as_str());
-            match path {
-                Ok(path) if !Pattern::is_one(one) => drop(files.insert(path)),
-                _ if Pattern::is_one(one) => {
-                    let found = self.files_like(one)?;
-                    if found.is_empty() {
-                        return fail(
-                            Code::NoFile,
-                            format!("no file of a language with a server fits {one:?}"),
-                        );
-                    }
-                    files.extend(found);
-                }
-                Ok(_) => {}
-                Err(stop) => return Err(stop),
+            if !Pattern::is_one(one) {
+                files.insert(path?);
+                continue;
             }
+            // A file may have such a name: `app/[id]/page.tsx`.
+            if let Ok(path) = path
+                && self.text_if_readable(&path)?.is_ok()
+            {
+                files.insert(path);
+                continue;
+            }
+            let found = self.files_like(one)?;
+            if found.is_empty() {
+                return fail(Code::NoFile, format!("no file of a language with a server fits {one:?}"));
+            }
+            files.extend(found);
         }
-        Ok(limited(files.into_iter().collect()))
+        Ok(Wanted::of(files.into_iter().collect()))
     }
 
     fn code_endings(&self) -> Vec<String> {
@@ -319,11 +342,21 @@ impl Cx<'_> {
     }
 }
 
-fn limited(mut files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
-    let n_left = files.len().saturating_sub(MOST_FILES);
-    files.truncate(MOST_FILES);
-    let note = || format!("{n_left} more files were NOT CHECKED: one call checks {MOST_FILES}");
-    (files, if n_left > 0 { vec![note()] } else { Vec::new() })
+/// What a call is to check.
+struct Wanted {
+    files: Vec<PathBuf>,
+    notes: Vec<String>,
+    /// What it cannot check, and why.
+    unchecked: Option<String>,
+}
+
+impl Wanted {
+    fn of(mut files: Vec<PathBuf>) -> Wanted {
+        let n_left = files.len().saturating_sub(MOST_FILES);
+        files.truncate(MOST_FILES);
+        let unchecked = (n_left > 0).then(|| format!("{n_left} more files (one call checks {MOST_FILES})"));
+        Wanted { files, notes: Vec::new(), unchecked }
+    }
 }
 
 /// Reads a list of diagnostics of the protocol.

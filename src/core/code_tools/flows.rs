@@ -40,7 +40,8 @@ impl Cx<'_> {
             self.look("after", Vec::new(), None)?;
             let changed = self.tools.files.changed_since(tick);
             if !changed.iter().any(|it| self.used.contains(it)) {
-                if matches!(call, LspCall::Diagnostics { files: None, .. }) {
+                let is_complete = answer.structured["complete"] == true;
+                if is_complete && matches!(call, LspCall::Diagnostics { files: None, .. }) {
                     self.tools.checked = tick;
                 }
                 return Ok(answer);

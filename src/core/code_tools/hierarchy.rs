@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, path::PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::{
-    call::{Cx, Step, Stop},
+    call::{Cx, Step, Stop, fail},
     target::Meant,
 };
 use crate::{
-    builtin_tools::lsp::{Answer, Direction, Range, Target, kind_name},
+    builtin_tools::lsp::{Answer, Code, Direction, Range, Target, kind_name},
     rpc::file_path,
 };
 
@@ -62,9 +62,14 @@ impl Cx<'_> {
         self.require(meant.server, it.provider, it.prepare)?;
         let described = self.describe(&meant)?;
         // The index must be whole: callers are found by it.
-        let incomplete = self.index_is_whole(&meant, loading)?;
+        let mut incomplete = self.index_is_whole(&meant, loading)?;
         let roots = self.ask(it.prepare, meant.server, it.prepare, &meant.params())??;
         let roots: Vec<Value> = roots.as_array().cloned().unwrap_or_default();
+        let name = self.view(meant.server).name.clone();
+        if roots.is_empty() {
+            let what = described.title();
+            return fail(Code::NotSupported, format!("{name} has no call or type hierarchy for {what}"));
+        }
         let mut level: Vec<(usize, Value)> = roots.into_iter().map(|root| (0, root)).collect();
         let mut seen: BTreeSet<String> = BTreeSet::new();
         let (mut text, mut items, mut is_cut) = (String::new(), Vec::new(), false);
@@ -97,7 +102,9 @@ impl Cx<'_> {
             }
             level = next;
         }
-        let name = self.view(meant.server).name.clone();
+        if is_cut {
+            incomplete.get_or_insert_with(|| format!("lspool shows {MOST_ITEMS} at most"));
+        }
         let head = match &incomplete {
             None => format!("{} {} {} · complete · {name}", items.len(), it.title, described.title()),
             Some(why) => {

@@ -157,7 +157,14 @@ impl Cx<'_> {
         if self.view(server).process().is_some() {
             return Ok(());
         }
-        self.ready("started", server).map(drop)
+        // A call waits again whenever something has changed, so this ends when its process has answered.
+        match self.ready(&format!("started {}", server.number()), server)? {
+            Some(why) if self.view(server).process().is_none() => {
+                let error = ToolError { retry: true, ..ToolError::new(Code::ServerFailed, why) };
+                Err(Stop::Fail(Box::new(error)))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Finds what is meant.
@@ -527,11 +534,17 @@ fn plain_word<'t>(symbol: &'t Symbol, text: &'t Text) -> &'t str {
 fn ambiguous(name: &NamePath, candidates: Vec<Candidate>) -> Stop {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut in_file: BTreeMap<String, usize> = BTreeMap::new();
     for it in &candidates {
         *counts.entry((it.file.clone(), it.symbol.clone())).or_default() += 1;
+        *in_file.entry(it.file.clone()).or_default() += 1;
     }
     let numbered = candidates.into_iter().map(|mut it| {
         let key = (it.file.clone(), it.symbol.clone());
+        // `run` means `A/run` as well, `/run` does not.
+        if in_file.get(&it.file).is_some_and(|it| *it > 1) {
+            it.symbol = format!("/{}", it.symbol);
+        }
         if counts.get(&key).is_some_and(|it| *it > 1) {
             let nth = seen.entry(key).or_default();
             it.symbol = format!("{}[{nth}]", it.symbol);
@@ -547,6 +560,35 @@ fn ambiguous(name: &NamePath, candidates: Vec<Candidate>) -> Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn candidate_of_ambiguous_name_means_one_symbol() {
+        let text = Text::new("def run():\nclass A:\n    def run(self):\ndef run():\n");
+        let symbol = |name: &str, line: u32, children: Value| {
+            let range =
+                json!({"start": {"line": line, "character": 0}, "end": {"line": line, "character": 5}});
+            json!({"name": name, "kind": 12, "range": range, "selectionRange": range, "children": children})
+        };
+        let method = json!([symbol("run", 2, json!([]))]);
+        let all = json!([symbol("run", 0, json!([])), symbol("A", 1, method), symbol("run", 3, json!([]))]);
+        let outline = Outline::read(&all, &text);
+        let named = |it: &str| outline.named(&NamePath::parse(it).unwrap());
+        let candidates = named("run").into_iter().map(|it| Candidate {
+            file: "a.py".to_owned(),
+            line: it.name_at.line + 1,
+            symbol: it.name_path(),
+            kind: "function",
+        });
+        let Stop::Fail(error) = ambiguous(&NamePath::parse("run").unwrap(), candidates.collect()) else {
+            panic!("it waits for nothing");
+        };
+        let meant =
+            |it: &Candidate| named(&it.symbol).iter().map(|it| it.name_at.line + 1).collect::<Vec<_>>();
+        assert_eq!(error.candidates.len(), 3);
+        for it in &error.candidates {
+            assert_eq!(meant(it), [it.line], "{}", it.symbol);
+        }
+    }
 
     #[test]
     fn defining_lines_are_told_from_others() {

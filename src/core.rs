@@ -5,9 +5,8 @@
 //!
 //! Five owners share the work. `Mux` has what any language server needs; `Copilot` has conversations with a Copilot
 //! server; `Agents` has the agents that lspool runs itself; `CodeTools` answers questions of agents about code; `Admin`
-//! answers requests to lspool. [`Proxy`] only puts
-//! them together. **Nobody calls upward**: if a lower owner needs a decision of a higher one, `Proxy` asks the higher
-//! owner and hands the answer down as a value.
+//! answers requests to lspool. [`Proxy`] only puts them together. **Nobody calls upward**: if a lower owner needs a
+//! decision of a higher one, `Proxy` asks the higher owner and hands the answer down as a value.
 #![warn(clippy::disallowed_methods)]
 
 mod admin;
@@ -293,7 +292,8 @@ impl Proxy {
     fn on_editor_closed(&mut self, error: Option<String>) {
         if self.mux.on_editor_closed(error) {
             self.cancel_orchestrations();
-            let elsewhere = self.n_owed_elsewhere();
+            let agents = self.copilot.as_ref().map(|_| &self.agents);
+            let elsewhere = n_owed(&self.admin, agents, self.code_tools.as_ref());
             self.mux.begin_draining(elsewhere);
         }
     }
@@ -304,12 +304,6 @@ impl Proxy {
         if let Some(tools) = &mut self.code_tools {
             tools.on_client_closed(&mut self.mux, client);
         }
-    }
-
-    /// How many answers lspool itself owes.
-    fn n_owed_elsewhere(&self) -> usize {
-        let of_tools = self.code_tools.as_ref().map_or(0, CodeTools::n_owed);
-        self.admin.n_owed_to(ClientId::EDITOR) + self.agents.n_owed() + of_tools
     }
 
     /// Handles the consequences of an event: idle partitions, next steps, and the end after the last owed answer.
@@ -360,18 +354,20 @@ impl Proxy {
             admin.answer_restarts(mux);
             admin.tell_watchers(mux, Seen { copilot: copilot.as_ref(), agents });
         }
-        let has_agents = copilot.is_some();
-        mux.drain(|| {
-            let of_agents = if has_agents { agents.n_owed() } else { 0 };
-            let of_tools = code_tools.as_ref().map_or(0, CodeTools::n_owed);
-            admin.n_owed_to(ClientId::EDITOR) + of_agents + of_tools
-        });
+        let agents = copilot.as_ref().map(|_| &*agents);
+        mux.drain(|| n_owed(admin, agents, code_tools.as_ref()));
         if let Some(copilot) = copilot {
             copilot.end(mux);
         }
         mux.settle_group();
         mux.settle_backends();
     }
+}
+
+/// How many answers lspool itself owes the editor. Without a Copilot server there are no agents.
+fn n_owed(admin: &Admin, agents: Option<&Agents>, code_tools: Option<&CodeTools>) -> usize {
+    let of_agents = agents.map_or(0, Agents::n_owed);
+    admin.n_owed_to(ClientId::EDITOR) + of_agents + code_tools.map_or(0, CodeTools::n_owed)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The code tools: calls of agents about code, answered by language servers.
 //!
-//! Owns the calls, what each server was told and has said, and what is known of files. It is a client of the mux like an
+//! Owns the calls, what lspool has sent to each server, what each has reported, and the state of files. It is a client of the mux like an
 //! editor: its requests take the same routes, and its documents are kept for later processes. Knows no Copilot.
 //!
 //! **No answer is wrong without saying so**: a call ends with a result that says whether it is complete or fresh, or

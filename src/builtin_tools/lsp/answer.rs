@@ -43,7 +43,7 @@ impl Answer {
 pub enum Code {
     /// The arguments are wrong.
     BadArguments,
-    /// There is no such file, or it is no text.
+    /// There is no such file, or it is not text.
     NoFile,
     /// A path is outside the workspace.
     OutsideWorkspace,

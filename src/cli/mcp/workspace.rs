@@ -46,7 +46,7 @@ enum State {
 pub(super) struct Workspace {
     folders: watch::Sender<Folders>,
     state: watch::Sender<State>,
-    /// The last reason that a person was told.
+    /// The last reason that lspool has shown.
     told: RefCell<String>,
 }
 

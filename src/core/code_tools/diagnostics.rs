@@ -29,7 +29,7 @@ const WAIT: Duration = Duration::from_secs(20);
 /// How long it must say nothing more, after it has said something without a version.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// When a server that takes a text in silence is told it once more.
+/// How long a server may take a text in silence before lspool sends the text again.
 const NUDGE: Duration = Duration::from_secs(1);
 
 /// How many files one call asks about.

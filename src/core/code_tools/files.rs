@@ -176,7 +176,7 @@ impl CodeTools {
         }
     }
 
-    /// Closes a document at all servers: it is gone, or no text.
+    /// Closes a document at all servers: it is gone, or is not text.
     fn close(&mut self, mux: &mut Mux, file: &Path, tick: u64) {
         let servers: Vec<ServerId> =
             self.views.values().filter(|it| it.open.contains_key(file)).map(|it| it.server).collect();

@@ -120,7 +120,7 @@ impl Cx<'_> {
                 n_tested += tested.len();
                 self.read_all(&key("texts"), &tested)?;
                 for file in &tested {
-                    // It may be gone, or no text: then it proves nothing.
+                    // It may be gone, or is not text: then it proves nothing.
                     match self.open(server, file) {
                         Ok(_) | Err(Stop::Fail(_)) => {}
                         Err(Stop::Wait) => return Err(Stop::Wait),

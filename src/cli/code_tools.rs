@@ -289,7 +289,7 @@ impl Session {
         (Session { asks, last: Rc::new(Cell::new(0)) }, serving)
     }
 
-    /// Calls a tool. `progress` is told what the call waits for. Dropping the future cancels the call.
+    /// Calls a tool. `progress` receives what the call waits for. Dropping the future cancels the call.
     pub(super) async fn call(&self, name: &str, arguments: &Value, mut progress: impl FnMut(&str)) -> Answer {
         let number = self.last.get() + 1;
         self.last.set(number);

@@ -9,7 +9,7 @@ pub(crate) struct Language {
     pub(crate) name: &'static str,
     /// Endings of file names, with the language id of the protocol.
     pub(crate) files: &'static [(&'static str, &'static str)],
-    /// Files that tell a server about the project.
+    /// Files that describe the project to a server.
     pub(crate) projects: &'static [&'static str],
     /// Servers in the order of preference: the first that is installed is used. None of them runs anything of the
     /// project.

@@ -1,7 +1,8 @@
 //! The code tools: calls of agents about code, answered by language servers.
 //!
-//! Owns the calls, what lspool has sent to each server, what each has reported, and the state of files. It is a client of the mux like an
-//! editor: its requests take the same routes, and its documents are kept for later processes. Knows no Copilot.
+//! Owns the calls, what lspool has sent to each server, what each has reported, and the state of files. It is a client
+//! of the mux like an editor: its requests take the same routes, and its documents are kept for later processes. Knows
+//! no Copilot.
 //!
 //! **No answer is wrong without saying so**: a call ends with a result that says whether it is complete or fresh, or
 //! with an error that says whether asking again may help.
@@ -226,7 +227,7 @@ impl CodeTools {
         self.is_dirty |= view.observe(process, frame, work, (self.last, mux.now()));
     }
 
-    /// The shell has looked at files: servers are told what has changed.
+    /// Handles a look at files: sends what has changed to the servers.
     pub(crate) fn on_looked(&mut self, mux: &mut Mux, seen: Seen) {
         self.apply(mux, &seen);
         if let Some((number, key)) = self.looks.remove(&seen.number)

@@ -122,7 +122,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Closes stdin and waits for the end, with what lspool told people.
+    /// Closes stdin and waits for the end, with the messages of lspool to the user.
     #[track_caller]
     fn leave(&mut self) -> (Option<i32>, String) {
         drop(self.stdin.take());

@@ -27,9 +27,9 @@ use crate::{builtin_tools::lsp::Answer, config::nearest, shell::discover::Env};
 const AT_ONCE: usize = 32;
 /// How many calls may run and wait.
 const MOST_CALLS: usize = 1000;
-/// How long a client may take to tell its folders.
+/// How long a client may take to list its folders.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a call tells its progress at most.
+/// The shortest time between two progress notifications of a call.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long a client may keep the list of tools, in milliseconds.
 const FRESH: u64 = 60_000;
@@ -111,7 +111,7 @@ impl Handler {
     }
 }
 
-/// The folders of a client that tells them. Those of the era since 2026-07-28 do not.
+/// The folders of a client that lists its roots. Clients since 2026-07-28 do not.
 #[expect(deprecated, reason = "a client of the earlier era has no other way to name its folders")]
 async fn folders_of(peer: &Peer<RoleServer>) -> Option<Vec<String>> {
     peer.peer_info()?.capabilities.roots.as_ref()?;

@@ -105,7 +105,7 @@ impl Entry {
     }
 }
 
-/// Adds the entry to its file. Returns what to tell.
+/// Adds the entry to its file. Returns a message for the user.
 fn write(entry: &Entry) -> anyhow::Result<String> {
     // Settings are often links into a folder of dotfiles.
     let file = entry.file.canonicalize().unwrap_or_else(|_| entry.file.clone());

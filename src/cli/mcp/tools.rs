@@ -1,4 +1,4 @@
-//! The list of tools as MCP tells it: titles, hints, and what each answers.
+//! The list of tools for MCP: titles, hints, and what each answers.
 //!
 //! The list is the same in each session, byte by byte: each change costs a model its prompt cache.
 

@@ -31,7 +31,7 @@ use crate::{
 /// How long a call waits for a server that loads, before it asks anyway.
 const READY_WAIT: Duration = Duration::from_secs(30);
 
-/// How long before its end a call tells what it has.
+/// How long before its end a call answers with what it has.
 const LAST: Duration = Duration::from_secs(4);
 
 /// How long to wait before a question is repeated.
@@ -48,7 +48,7 @@ pub(super) struct Call {
     token: Option<RawId>,
     asked: LspCall,
     pub(super) until: Instant,
-    /// When it tells what it has.
+    /// When it answers with what it has.
     last_words: Instant,
     pub(super) memo: BTreeMap<String, Memo>,
     /// When it goes on by itself.
@@ -159,7 +159,7 @@ impl Call {
         &self.waits
     }
 
-    /// Tells the caller what it waits for, if it wants to know.
+    /// Reports to the caller what it waits for, if the caller wants progress.
     pub(super) fn tell_progress(&mut self, mux: &mut Mux) {
         let (Some(token), Owner::Client(client, _)) = (&self.token, &self.owner) else { return };
         if self.told == self.waits {
@@ -348,7 +348,7 @@ impl<'a> Cx<'a> {
         self.waiting("lspool looks at the files".to_owned())
     }
 
-    /// The text of a file: as servers were told, or as it was seen.
+    /// The text of a file: as lspool sent it to servers, or as it was read.
     pub(super) fn text(&mut self, file: &Path) -> Step<Arc<Text>> {
         match self.text_if_readable(file)? {
             Ok(text) => Ok(text),

@@ -1,8 +1,8 @@
 //! Diagnostics of files as they are, and how sure it is that they are.
 //!
-//! Each server proves in its own way that it speaks of the text that is there: it is asked on the stream that told it the
-//! text, it names the version, or it says something after it had taken the text. **Silence proves nothing**, so a file
-//! about which a server says nothing is `unknown`.
+//! Each server proves in its own way that it speaks of the text that is there: it is asked on the stream that carried
+//! the text, it names the version, or it says something after it had taken the text. **Silence proves nothing**, so a
+//! file about which a server says nothing is `unknown`.
 
 use std::{
     collections::BTreeSet,
@@ -214,7 +214,7 @@ impl Cx<'_> {
         self.view(server).open.get(file).map_or(0, |it| it.version)
     }
 
-    /// Asks on the stream that told the text: order is the proof.
+    /// Asks on the stream that carried the text: order is the proof.
     fn pulled(&mut self, server: ServerId, file: &Path, text: &Text) -> Step<Opinion> {
         const SERVER_CANCELLED: i64 = -32802;
         let version = self.version(server, file);
@@ -279,7 +279,7 @@ impl Cx<'_> {
 
     /// Waits for what the server publishes by itself.
     fn published(&mut self, server: ServerId, file: &Path, text: &Text) -> Step<Opinion> {
-        // After the barrier, which the server answers only when it has taken all that it was told before.
+        // After the barrier, which the server answers only after it has read all earlier messages.
         let barrier = self.barrier(server, file)?;
         let since = self.since(&format!("published since {} {}", server.number(), file.display()));
         let now = self.now();
@@ -330,7 +330,7 @@ impl Cx<'_> {
         self.waiting(format!("{name} checks the files"))
     }
 
-    /// When a server has answered about a document, after it was told the last change.
+    /// When a server has answered about a document, after it got the last change.
     fn barrier(&mut self, server: ServerId, file: &Path) -> Step<u64> {
         if !self.view(server).offers("documentSymbolProvider", "textDocument/documentSymbol") {
             return Ok(u64::MAX);

@@ -1,6 +1,6 @@
-//! The texts of open documents, and what servers are told when files change.
+//! The texts of open documents, and what lspool sends to servers when files change.
 //!
-//! **A server is told a text before it is asked about it.** The disk is the authority: nobody has buffers here.
+//! **A server gets a text before a question about it.** The disk is the authority: nobody has buffers here.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ const MOST_OPEN: usize = 256;
 /// What is known of files.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// The texts of the documents that a server has open, as it was told.
+    /// The texts of the documents that a server has open, as lspool sent them.
     texts: BTreeMap<PathBuf, Arc<Text>>,
     /// When files were last seen to have changed.
     changed: BTreeMap<PathBuf, u64>,
@@ -72,7 +72,7 @@ const CHANGED: u8 = 2;
 const REMOVED: u8 = 3;
 
 impl CodeTools {
-    /// Tells servers what has changed.
+    /// Sends what has changed to the servers.
     pub(super) fn apply(&mut self, mux: &mut Mux, seen: &Seen) {
         let tick = self.next();
         for file in seen.created.iter().chain(&seen.changed).chain(&seen.removed) {
@@ -103,7 +103,7 @@ impl CodeTools {
         }
     }
 
-    /// Tells the servers that have a document open of its text, if it is another one.
+    /// Sends the text of a document to the servers that have it open with another text.
     fn change(&mut self, mux: &mut Mux, file: &Path, text: &str, tick: u64) {
         let Some(known) = self.files.texts.get(file).filter(|it| it.as_str() != text) else { return };
         tracing::debug!(file = %file.display(), before = known.as_str().len(), now = text.len(), "changed");
@@ -117,7 +117,7 @@ impl CodeTools {
         }
     }
 
-    /// Tells a server the new text of an open document.
+    /// Sends the new text of an open document to a server.
     fn tell_text(&mut self, mux: &mut Mux, server: ServerId, file: &Path) {
         let tick = self.next();
         let Some(view) = self.views.get_mut(&server) else { return };
@@ -129,7 +129,7 @@ impl CodeTools {
         self.nudge(mux, server, file);
     }
 
-    /// Tells a server the text of an open document, under the next version: it is the same text as before, or
+    /// Sends the text of an open document to a server, under the next version: it is the same text as before, or
     /// [`OpenDocument`] says that it is not.
     pub(super) fn nudge(&mut self, mux: &mut Mux, server: ServerId, file: &Path) {
         let Some(text) = self.files.text(file) else { return };

@@ -1,4 +1,4 @@
-//! One server as the code tools see it: what it can do, what it was told, what it has said.
+//! One server as the code tools see it: what it can do, what lspool has sent, what it has reported.
 
 use std::{
     collections::BTreeMap,
@@ -39,9 +39,9 @@ pub(super) struct View {
     capabilities: Value,
     /// What the process that was last heard of has said.
     process: ProcessView,
-    /// The documents that it was told of.
+    /// Its open documents.
     pub(super) open: BTreeMap<PathBuf, OpenDocument>,
-    /// When it was last told of a change of any document.
+    /// When lspool last sent it a change of any document.
     pub(super) last_change: u64,
 }
 
@@ -75,9 +75,9 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) struct OpenDocument {
     pub(super) version: i64,
-    /// The version under which it was first told of its text.
+    /// The version under which it first got this text.
     pub(super) text_version: i64,
-    /// When the server was last told of its text.
+    /// When the server last got its text.
     pub(super) told: u64,
     /// Whether that was the first time in this process.
     pub(super) is_first_text: bool,
@@ -141,7 +141,7 @@ impl View {
     fn meet(&mut self, process: ProcessId) {
         if self.process.id != Some(process) {
             self.process = ProcessView { id: Some(process), ..ProcessView::default() };
-            // The process is told the documents as they are: it has seen no other text.
+            // The process gets the documents as they are: it has seen no other text.
             self.open.values_mut().for_each(|it| it.is_first_text = true);
         }
     }

@@ -28,7 +28,7 @@ impl Mux {
         Some(keep)
     }
 
-    /// Tells the user of a document whose text lspool does not know any more, so the next process will not either.
+    /// Warns about a document whose text lspool has lost: the next process would not get it.
     fn tell_of_torn_documents(&mut self) {
         let torn = self.servers.iter_mut().filter_map(|it| it.session.documents.take_torn());
         if let Some(uri) = torn.last() {

@@ -517,7 +517,7 @@ fn requests_about_conversation_wait_for_create_that_waits_for_sign_in() {
         it.server(primary, json!({"id": asked["id"], "result": []}));
     }
     assert!(!it.told(primary).contains(&"copilot/models".to_owned()));
-    // Nobody is signed in: both are told so.
+    // Nobody is signed in: both requests fail.
     says_sign_in(&mut it, "Error");
     it.create(3, &json!({"conversationId": "d", "lspool": {"tools": ["b"]}}));
     it.editor(json!({"id": 4, "method": "conversation/destroy", "params": {"conversationId": "d"}}));

@@ -90,8 +90,7 @@ pub fn prepare(
     env: &Env,
 ) -> Result<Prepared, String> {
     let workspace = Workspace::new(folders);
-    let mut config = user.config.clone();
-    enter_folder(&mut config, &workspace, env)?;
+    let mut config = config_in(&workspace, user, env)?;
     let overlooked = overlooked(cli, &config);
     let plan = plan(cli, &mut config, &workspace, env)?;
     prepare_plan(plan, config, overlooked, &Place { user, workspace: &workspace, env })
@@ -297,8 +296,7 @@ pub fn named_targets(
     env: &Env,
 ) -> Result<Targets, String> {
     let workspace = Workspace::new(folders);
-    let mut config = user.config.clone();
-    enter_folder(&mut config, &workspace, env)?;
+    let mut config = config_in(&workspace, user, env)?;
     let warnings = overlooked(cli, &config);
     let plan = plan(cli, &mut config, &workspace, env)?;
     let found = |(name, server): (String, ServerConfig)| {
@@ -368,10 +366,11 @@ fn nothing(server: &ServerConfig) -> Launch {
     }
 }
 
-/// Applies the `[[folder]]` section of this workspace.
-pub(super) fn enter_folder(config: &mut Config, workspace: &Workspace, env: &Env) -> Result<(), String> {
+/// The user's configuration with the `[[folder]]` section of this workspace.
+pub(super) fn config_in(workspace: &Workspace, user: &UserConfig, env: &Env) -> Result<Config, String> {
+    let mut config = user.config.clone();
     let mut best: Option<(usize, usize)> = None;
-    let Some(first) = workspace.real().first() else { return Ok(()) };
+    let Some(first) = workspace.real().first() else { return Ok(config) };
     for (n, folder) in config.folders.iter().enumerate() {
         let path = real(&env.expand(&folder.path)?);
         let depth = path.components().count();
@@ -383,7 +382,7 @@ pub(super) fn enter_folder(config: &mut Config, workspace: &Workspace, env: &Env
         let folder = config.folders[n].clone();
         config.enter_folder(&folder);
     }
-    Ok(())
+    Ok(config)
 }
 
 /// The section that holds where nobody names a server. It is there afterwards.

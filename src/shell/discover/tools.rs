@@ -16,7 +16,7 @@ use super::{
     files::UserConfig,
     path::real,
     plan::{GroupPlan, Plan},
-    prepare::{Place, enter_folder, prepare_plan, target},
+    prepare::{Place, config_in, prepare_plan, target},
 };
 use crate::{
     config::{
@@ -48,8 +48,7 @@ pub fn languages_found(
     env: &Env,
 ) -> Result<Vec<FoundLanguage>, String> {
     let workspace = Workspace::new(folders);
-    let mut config = user.config.clone();
-    enter_folder(&mut config, &workspace, env)?;
+    let config = config_in(&workspace, user, env)?;
     let found = |language: &'static Language| FoundLanguage {
         name: language.name,
         endings: language.files.iter().map(|(ending, _)| *ending).collect(),
@@ -66,8 +65,7 @@ pub fn prepare_tools(
     env: &Env,
 ) -> Result<Prepared, String> {
     let workspace = Workspace::new(folders);
-    let mut config = user.config.clone();
-    enter_folder(&mut config, &workspace, env)?;
+    let mut config = config_in(&workspace, user, env)?;
     for name in names {
         let server = completed(name, &config);
         let server = confined(name, server, &workspace, env)?;

@@ -33,9 +33,9 @@ use crate::{
 const MOST_FILES: usize = 100_000;
 /// The largest text that is read, in bytes.
 const MOST_OF_FILE: u64 = 4 << 20;
-/// How many created files are read: servers are told their texts.
+/// How many created files are read, to send their texts to servers.
 const MOST_CREATED: usize = 256;
-/// The number of lines told of each file that holds a word.
+/// The number of lines reported for each file that holds a word.
 const MOST_LINES: usize = 40;
 /// The longest part of such a line, in bytes.
 const MOST_OF_LINE: usize = 400;
@@ -400,7 +400,7 @@ mod tests {
         }
         let first = disk.look(Look::default());
         assert_eq!((first.n_files, first.created.len(), first.changed.len()), (3, 0, 0));
-        // Equal in size, and within the same moment as far as times tell.
+        // Equal in size, and within the same moment as far as their times show.
         disk.write("a.py", "two\n");
         disk.write("new.py", "three\n");
         fs::remove_file(disk.path("b/c.py")).unwrap();

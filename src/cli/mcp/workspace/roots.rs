@@ -46,7 +46,7 @@ fn check_count(folders: &[PathBuf], most: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// The folders that a client has told.
+/// The folders that a client has listed.
 pub(in crate::cli::mcp) fn of_client(uris: &[String], env: &Env) -> Result<Vec<PathBuf>, String> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for uri in uris {
@@ -59,7 +59,7 @@ pub(in crate::cli::mcp) fn of_client(uris: &[String], env: &Env) -> Result<Vec<P
     Ok(folders)
 }
 
-/// The folder that the environment tells: that of Claude Code's project, or the working folder up to its `.git`.
+/// The folder from the environment: that of Claude Code's project, or the working folder up to its `.git`.
 pub(in crate::cli::mcp) fn of_environment(env: &Env) -> Result<Vec<PathBuf>, String> {
     if let Some(project) = env.folder("CLAUDE_PROJECT_DIR") {
         return check(&project, env).map(|it| vec![it]);

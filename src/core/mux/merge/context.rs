@@ -113,7 +113,7 @@ impl Group {
         if found.is_empty() { able } else { found }
     }
 
-    /// What the editor is told that the identifier of a member is: another member may have the same.
+    /// The identifier of a member for the editor: another member may have the same.
     pub(super) fn told_identifier(&self, server: ServerId, own: &str) -> Option<String> {
         let has = |it: &&Member| it.abilities.as_ref().is_some_and(|it| it.has_identifier(own));
         let is_taken = self.members().iter().filter(has).any(|it| it.server != server);

@@ -537,7 +537,7 @@ impl Mux {
         }
     }
 
-    /// What members have said together is told.
+    /// Publishes the diagnostics that have waited for those of other members.
     fn on_shown_deadlines(&mut self) {
         let now = self.now();
         let due = self.group.as_deref_mut().map(|it| it.shown.take_due(now));

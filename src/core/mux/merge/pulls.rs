@@ -183,7 +183,8 @@ impl Mux {
         self.tell_editor(Frame::notification("textDocument/publishDiagnostics", Some(params)));
     }
 
-    /// A process of a member is told the session, or can be pulled from now on: it is asked about all open documents.
+    /// A process of a member has got the session, or can be pulled from now on: lspool asks it about all open
+    /// documents.
     pub(super) fn begin_pulling(&mut self, server: ServerId) {
         let now = self.now();
         let open: Vec<String> = self

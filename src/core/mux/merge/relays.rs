@@ -43,10 +43,10 @@ fn read(params: &[u8]) -> Option<(Bytes, Vec<u8>)> {
 impl Mux {
     /// A member asks another one something. Whether it does, and that one is there.
     pub(in crate::core::mux) fn relay(&mut self, process: ProcessId, frame: &Frame) -> bool {
-        let Some(relay) = RELAYS.iter().find(|it| Some(it.asks) == frame.method()) else { return false };
         let Some(group) = self.group.as_deref().filter(|_| frame.kind() == Kind::Notification) else {
             return false;
         };
+        let Some(relay) = RELAYS.iter().find(|it| Some(it.asks) == frame.method()) else { return false };
         let Some((server, own)) = group.command(relay.command) else { return false };
         let Some((id, arguments)) = frame.params().and_then(read) else { return false };
         let params = Patch::of(b"{}")

@@ -1,7 +1,7 @@
 //! What the editor has pulled of the members, by document: it stands in for a member that says *unchanged*, or fails.
 //!
 //! The editor knows the reports of all members under one result id, which names what they say together. A member is
-//! asked with its own. **An id is never told of two different contents.**
+//! asked with its own. **No id stands for two different contents.**
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ pub(crate) struct Reports {
     documents: BTreeMap<String, Document>,
 }
 
-/// What a report has told.
+/// The contents of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Noted {
     Changed,

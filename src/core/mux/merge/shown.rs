@@ -44,7 +44,7 @@ struct List {
 struct Document {
     /// By rank, then by way.
     lists: BTreeMap<(usize, Way), List>,
-    /// When the editor was told last, and because of which member.
+    /// When the editor last got a list, and because of which member.
     told: Option<(Instant, usize)>,
     /// Only with `diagnostics_wait`.
     round: Round,

@@ -25,7 +25,7 @@ use crate::{
     rpc::{Frame, file_path, file_uri},
 };
 
-/// How the server tells diagnostics.
+/// How the server reports diagnostics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Publishes {
     /// It is asked.

@@ -86,7 +86,7 @@ fn publish(it: &mut Stage, by: ProcessId, messages: &[&str]) {
     it.server(by, json!({"method": "textDocument/publishDiagnostics", "params": params}));
 }
 
-/// The list that the editor was told last, if it was told one.
+/// The last list that the editor got, if any.
 fn shown(it: &mut Stage) -> Option<Vec<String>> {
     let told = it.take(EDITOR);
     let last = told.iter().rfind(|it| name(it) == "textDocument/publishDiagnostics")?;
@@ -295,7 +295,7 @@ fn member_that_never_publishes_is_pulled_for_an_editor_that_does_not() {
     answer(&mut it, B, &asked, &json!({"kind": "unchanged", "resultId": "x"}));
     assert_eq!(shown(&mut it), None);
 
-    // Whenever it wants to, which it is told at once.
+    // At any time, and the answer is sent at once.
     it.server(B, json!({"id": 5, "method": "workspace/diagnostic/refresh"}));
     let told = it.take(backend(B));
     assert_eq!((told[0]["id"].clone(), told[0]["result"].clone()), (json!(5), Value::Null));

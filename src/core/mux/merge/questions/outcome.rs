@@ -75,7 +75,7 @@ impl Question {
         Outcome::Answer(self.nothing())
     }
 
-    /// The answer of one member, in terms of what the editor was told of all.
+    /// The answer of one member, in the editor's terms for all members.
     fn best(&self, server: ServerId, answer: &Frame, maker: Maker, group: &Group) -> Frame {
         match self.row.map(|it| it.plan) {
             Some(Plan::All(shape)) if Question::is_of_all(shape, server, group) => {
@@ -85,7 +85,7 @@ impl Question {
         }
     }
 
-    /// Whether even a single answer refers to what the editor was told of all members.
+    /// Whether even a single answer refers to the merged capabilities.
     fn is_of_all(shape: answers::Shape, server: ServerId, group: &Group) -> bool {
         match shape {
             answers::Shape::SemanticTokens => true,

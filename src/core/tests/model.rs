@@ -23,8 +23,8 @@ use self::{
     world::World,
 };
 
-/// Plays a script, and then lets everybody come to an end.
-fn run(script: &Script) -> Vec<String> {
+/// Plays a script, and then lets everybody come to an end. `MODEL_TRACE` prints what happened until it failed.
+fn run(script: &Script) -> World {
     let mut world = World::new(script);
     let played = catch_unwind(AssertUnwindSafe(|| play(&mut world, script)));
     if let Err(panic) = played {
@@ -33,14 +33,7 @@ fn run(script: &Script) -> Vec<String> {
         }
         resume_unwind(panic);
     }
-    world.trace
-}
-
-/// A run, and how many faults happened in it.
-fn run_counting(script: &Script) -> u64 {
-    let mut world = World::new(script);
-    play(&mut world, script);
-    world.faults
+    world
 }
 
 fn play(world: &mut World, script: &Script) {
@@ -86,7 +79,7 @@ fn survives_requested_number_of_faults() {
         let config = ProptestConfig { cases: 100, rng_seed: RngSeed::Fixed(seed), ..runs(100) };
         let counted = std::cell::Cell::new(0);
         let played = TestRunner::new(config).run(&script(), |script| {
-            counted.set(counted.get() + run_counting(&script));
+            counted.set(counted.get() + run(&script).faults);
             Ok(())
         });
         assert!(played.is_ok(), "LSPOOL_SEED={seed} plays this again: {}", played.unwrap_err());
@@ -110,6 +103,6 @@ proptest! {
 
     #[test]
     fn same_events_have_same_effects(script in script()) {
-        prop_assert_eq!(run(&script), run(&script));
+        prop_assert_eq!(run(&script).trace, run(&script).trace);
     }
 }

@@ -614,14 +614,15 @@ impl World {
                 });
             }
             Some("end") => {
+                let is_nameless = params["value"]["turnId"] == "its own";
                 let same = |it: &&mut Work| {
                     it.open
                         && it.process.backend == by.backend
                         && it.token == params["token"]
                         && it.conversation == conversation
+                        && (!is_nameless || it.turn == "its own")
                 };
                 // Turns without a name that are alike in all the rest are one, for lspool, too.
-                let is_nameless = params["value"]["turnId"] == "its own";
                 let most = if is_nameless { usize::MAX } else { 1 };
                 let ended = self.editor.work.iter_mut().filter(same).take(most).map(|it| it.open = false);
                 assert!(ended.count() > 0 || is_nameless, "{message} ends what is not open");

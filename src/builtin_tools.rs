@@ -7,6 +7,7 @@
 mod allow;
 mod bounds;
 mod call;
+mod code;
 mod edit;
 pub mod lsp;
 
@@ -16,6 +17,7 @@ pub use self::{
     allow::is_allowed,
     bounds::{Kept, cut},
     call::{Call, Lines},
+    code::CodeTool,
     edit::{replaced, rewritten},
 };
 use serde_json::{Value, json};

@@ -7,7 +7,8 @@
 //! - `serve`, `orchestrate`, `login`: lspool for an editor, for a goal typed at a terminal, and for signing in
 //! - `demo`, `setup`: lspool for somebody who does not know it yet
 //! - `check`, `agents`: what is configured
-//! - `lsp`, `mcp`, `code_tools`: questions about code to language servers, without an editor
+//! - `lsp`, `mcp`, `code_tools`: questions about code to language servers, without an editor; `conversation_tools` brings
+//!   them to the conversations of one
 //! - `instances`: `status`, `restart`, `stop`, `cancel`, `move`, `logs` and `reload`, which talk to a running lspool
 //! - `inspect`, `replay`, `serve_recording`: what recordings are for
 //! - `describe`: completions, manual pages and the schema
@@ -21,6 +22,7 @@ mod check;
 mod client;
 mod code_tools;
 mod columns;
+mod conversation_tools;
 mod demo;
 mod describe;
 mod inspect;

@@ -134,6 +134,7 @@ const KNOWN: &[&str] = &[
     "insert_edit_into_file",
     "list_code_usages",
     "list_dir",
+    "lsp",
     "manage_todo_list",
     "read_file",
     "replace_string_in_file",

@@ -163,7 +163,10 @@ impl Reader {
             _ => None,
         };
         if number.is_none() {
-            self.problem(node.line, format!("{key}: expected an integer of at least 1, found {}", node.a()));
+            self.problem(
+                node.line,
+                format!("{key}: expected an integer of at least 1, found {}", node.shown()),
+            );
         }
         number.and_then(|it| usize::try_from(it).ok())
     }
@@ -193,7 +196,7 @@ impl Reader {
         let mut tools = Vec::new();
         let names = self.names("tools", node);
         if let [(line, none)] = &names[..]
-            && none.eq_ignore_ascii_case("none")
+            && is_none(none)
         {
             self.warn(*line, "tools: \"none\" is read as `[]`: no tools");
             return Some(tools);
@@ -214,7 +217,9 @@ impl Reader {
                     );
                 }
                 Meaning::Nothing => {
-                    self.warn(line, format!("tools: ignoring {name:?}: it matches no tool here"));
+                    let several =
+                        if name.contains(char::is_whitespace) { "; separate names with commas" } else { "" };
+                    self.warn(line, format!("tools: ignoring {name:?}: it matches no tool here{several}"));
                 }
             }
         }
@@ -225,7 +230,9 @@ impl Reader {
     /// In doubt, a tool is denied.
     fn denied(&mut self, node: &Node) -> Vec<String> {
         let mut denied = Vec::new();
-        for (line, name) in self.names("disallowedTools", node) {
+        let mut names = self.names("disallowedTools", node);
+        names.retain(|(_, name)| !is_none(name));
+        for (line, name) in names {
             match meaning(&name) {
                 Meaning::All => denied.push("*".to_owned()),
                 Meaning::Tools(names) => denied.extend(names),
@@ -250,6 +257,11 @@ impl Reader {
         dedup(&mut denied);
         denied
     }
+}
+
+/// Whether a word in the place of a list says that the list is empty.
+fn is_none(name: &str) -> bool {
+    name.eq_ignore_ascii_case("none")
 }
 
 /// A key of other programs that resembles one of lspool.

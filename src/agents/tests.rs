@@ -145,7 +145,7 @@ fn parser_warns_about_unknown_tools_and_widens_nothing() {
             model None, turns None, prompt None
             2: tools: ignoring "NotebookEdit": it matches no tool here
             2: tools: ignoring "Task": it matches no tool here
-            2: tools: ignoring "Web Search": it matches no tool here
+            2: tools: ignoring "Web Search": it matches no tool here; separate names with commas
             2: tools: unknown tool "raed_file"; did you mean "read_file"?
             2: tools: unknown tool "serach"; did you mean "search"?
             3: disallowedTools: "Bash(rm:*)" removes run_in_terminal altogether: lspool cannot limit it to some arguments
@@ -162,9 +162,10 @@ fn missing_tools_key_means_all_and_empty_list_none() {
         ("tools: []", Some(vec![])),
         ("tools: ''", Some(vec![])),
         ("tools: Skill", Some(vec![])),
+        ("disallowedTools: none", None),
     ] {
         let agent = parse(&format!("---\n{front}\n---\n"), Path::new("a.md")).unwrap().agent;
-        assert_eq!(agent.tools, tools, "{front}");
+        assert_eq!((agent.tools, agent.disallowed_tools.len()), (tools, 0), "{front}");
     }
 }
 
@@ -195,6 +196,7 @@ fn parser_reports_line_and_reason_for_invalid_file() {
                 3: tools: expected a list of names (`[]` for none), found a table
                 4: maxTurns: expected an integer of at least 1, found a text"#]],
         ),
+        ("---\nmaxTurns: 0\n---\n", expect!["2: maxTurns: expected an integer of at least 1, found 0"]),
         ("---\nname: a\nname: b\n---\n", expect!["3: duplicate key name"]),
         (
             "---\nname: &a x\ndescription: *a\n---\n",

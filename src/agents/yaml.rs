@@ -53,6 +53,14 @@ impl Node {
         self.to_json().is_null()
     }
 
+    /// A number as it is written, else its type.
+    pub(super) fn shown(&self) -> String {
+        match &self.value {
+            Yaml::Text { text, .. } if self.to_json().is_number() => text.trim().to_owned(),
+            Yaml::Text { .. } | Yaml::List(_) | Yaml::Map(_) => self.a().to_owned(),
+        }
+    }
+
     /// Its type, with an article.
     pub(super) fn a(&self) -> &'static str {
         match (&self.value, self.to_json()) {

@@ -32,7 +32,7 @@ use crate::{
     core::{Proxy, event::Prepared},
     rpc::{Frame, Kind, RawId, file_uri, text},
     shell::{
-        discover::{CliServers, FoundLanguage, languages_found, prepare_tools},
+        discover::{CliServers, Env, FoundLanguage, UserConfig, languages_found, prepare_tools},
         driver,
         record::Recorded,
         signals,
@@ -169,6 +169,12 @@ impl Opening {
             None => serve_within(core, world, search, editor).await,
         }
     }
+}
+
+/// Whether a language of these folders has a server.
+pub(super) fn has_server(user: &UserConfig, folders: &[PathBuf], env: &Env) -> bool {
+    let found = languages_found(user, folders, env).unwrap_or_default();
+    !choose(found, folders, &Languages::OfWorkspace).names.is_empty()
 }
 
 /// The servers of a session, and why languages have none.

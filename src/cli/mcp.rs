@@ -6,7 +6,7 @@ mod handler;
 mod install;
 mod lines;
 mod tools;
-mod workspace;
+pub(super) mod workspace;
 
 use std::{
     io::{self, IsTerminal as _},

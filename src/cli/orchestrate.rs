@@ -27,6 +27,7 @@ use self::{questions::May, saved::Saved};
 use super::{
     args::{self, Args},
     client::serve_self,
+    conversation_tools::ConversationTools,
     screen::Screen,
     search::Search,
     world,
@@ -74,7 +75,7 @@ struct Task {
 /// Acts as the editor for a goal.
 pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyhow::Result<ExitCode> {
     let args::Orchestrate { goal, resume, worker, retries, workers, model, json, yes, command } = task;
-    let search = Search::new(args, CliServers::one(command));
+    let search = Arc::new(Search::new(args, CliServers::one(command)));
     let folder = search.env.cwd.clone();
     let file = GoalFile::of(&search.env, &folder);
     let workers = match workers {
@@ -103,12 +104,15 @@ pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyho
     let saved = file.map(|file| (saved, file));
     let task = Task { goal, workers, worker, tasks, model, retries, json, may, folder, saved };
     let identity = world::identity();
-    let world = world::open_world(&identity, &search.env);
+    let tools = ConversationTools::new(args, &search);
+    let world = world::open_world(&identity, &search.env).with_code_tools(tools.clone());
     let core = Proxy::new(identity);
     let recorder = search.recorder(args, identity);
     let search = Arc::new(WithTools(search));
     let editor = async |stream, signals, quit| {
-        terminal::run(&task, stream, signals, quit, &mut io::stdout(), screen).await
+        let done = terminal::run(&task, stream, signals, quit, &mut io::stdout(), screen).await;
+        tools.end().await;
+        done
     };
     match recorder {
         Some(recorder) => serve_self(Recorded::new(core, recorder), world, search, editor),
@@ -124,7 +128,7 @@ fn earlier(file: Option<&GoalFile>) -> anyhow::Result<Saved> {
 }
 
 /// The server as an editor has it, with the tools that no editor is there to have.
-struct WithTools(Search);
+struct WithTools(Arc<Search>);
 
 impl driver::Search for WithTools {
     fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
@@ -141,6 +145,6 @@ impl driver::Search for WithTools {
             ));
         }
         found.server.builtin_tools = BuiltinTools::Fallback;
-        Ok(found)
+        Ok(self.0.with_code_tools(found, folders))
     }
 }

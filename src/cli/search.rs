@@ -8,9 +8,9 @@ use std::{
     },
 };
 
-use super::{args::Args, log, tell};
+use super::{args::Args, code_tools::has_server, log, tell};
 use crate::{
-    config::Config,
+    config::{BuiltinTools, Config},
     core::{Identity, event::Prepared},
     shell::{
         discover::{
@@ -103,7 +103,15 @@ impl Search {
 
     pub(super) fn find(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
         let user = self.user()?;
-        prepare(&self.servers, &user, folders, &self.env)
+        let found = prepare(&self.servers, &user, folders, &self.env)?;
+        Ok(self.with_code_tools(found, folders))
+    }
+
+    /// Decides whether conversations get code tools. Reads the folders only if they may.
+    pub(super) fn with_code_tools(&self, found: Prepared, folders: &[PathBuf]) -> Prepared {
+        let is_wanted = found.server.builtin_tools == BuiltinTools::Fallback;
+        let has_server = || self.user().is_ok_and(|it| has_server(&it, folders, &self.env));
+        Prepared { has_code_tools: is_wanted && has_server(), ..found }
     }
 
     /// Whether no server can be started. Searches if nobody has.

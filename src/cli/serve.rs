@@ -8,7 +8,9 @@ use std::{
 
 use tokio::task::spawn_local;
 
-use super::{NOTHING_TO_SERVE, args::Args, search::Search, tell, world};
+use super::{
+    NOTHING_TO_SERVE, args::Args, conversation_tools::ConversationTools, search::Search, tell, world,
+};
 use crate::{
     core::Proxy,
     shell::{
@@ -46,11 +48,12 @@ pub(super) fn run(args: &Args, servers: CliServers) -> anyhow::Result<ExitCode> 
     }
     let search = Arc::new(search);
     let identity = world::identity();
-    let world = world::open_world(&identity, &search.env);
+    let tools = ConversationTools::new(args, &search);
+    let world = world::open_world(&identity, &search.env).with_code_tools(tools.clone());
     let core = Proxy::new(identity);
     let code = match search.recorder(args, identity) {
-        Some(recorder) => drive(Recorded::new(core, recorder), world, search.clone()),
-        None => drive(core, world, search.clone()),
+        Some(recorder) => drive(Recorded::new(core, recorder), world, search.clone(), &tools),
+        None => drive(core, world, search.clone(), &tools),
     }?;
     let code = u8::try_from(code).unwrap_or(u8::MAX);
     // The editor left before it got the error.
@@ -61,7 +64,12 @@ pub(super) fn run(args: &Args, servers: CliServers) -> anyhow::Result<ExitCode> 
 }
 
 /// Serves the editor until the end.
-fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) -> anyhow::Result<i32> {
+fn drive(
+    core: impl driver::Core + 'static,
+    world: System,
+    search: Arc<Search>,
+    tools: &ConversationTools,
+) -> anyhow::Result<i32> {
     let state = state_folder(&search.env);
     let driver = Driver::new(core, world, search, Settings { state, ..Settings::default() });
     let runtime = world::runtime()?;
@@ -71,6 +79,7 @@ fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) 
         // another call of the operating system.
         let code =
             spawn_local(driver.run(input, output, signals::listen())).await.unwrap_or(driver::INTERNAL_ERROR);
+        tools.end().await;
         drop(modes);
         code
     });

@@ -200,6 +200,8 @@ pub struct Prepared {
     pub transcripts: Option<PathBuf>,
     /// The group whose first member that server is, if it has others.
     pub group: Option<Group>,
+    /// Whether conversations get code tools: builtin tools are wanted, and a language of the workspace has a server.
+    pub has_code_tools: bool,
 }
 
 /// Several servers behind one editor.
@@ -278,6 +280,9 @@ pub struct Scope {
     pub limits: ToolsConfig,
     /// Whether the user has allowed it.
     pub is_confirmed: bool,
+    /// For a code tool: files that the editor has changed since it opened or saved them, as far as it says so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edited: Vec<PathBuf>,
 }
 
 /// A look at the files of the workspace, for the code tools.

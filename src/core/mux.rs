@@ -158,12 +158,12 @@ impl Mux {
     /// Changes the configuration of a server.
     pub(crate) fn adopt_settings(&mut self, id: ServerId, prepared: Prepared) {
         let server = self.servers.get_mut(id);
-        let Prepared { config, server: settings, launch, missing, .. } = prepared;
+        let Prepared { config, server: settings, launch, missing, has_code_tools, .. } = prepared;
         server.limit_told &= server.settings.memory_limit == settings.memory_limit;
         let before = server.max_processes();
         (server.settings, server.config, server.launch) = (settings, config, launch);
         server.shrinks |= server.max_processes() < before;
-        (server.missing, server.is_gone) = (missing, false);
+        (server.missing, server.is_gone, server.has_code_tools) = (missing, false, has_code_tools);
         // A setting decides when a backend counts as idle.
         self.backends.touch_all();
     }

@@ -51,6 +51,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
                 warnings: it.warnings,
                 transcripts: it.transcripts,
                 group: it.group,
+                has_code_tools: it.has_code_tools,
             })))
         }
         Kind::Unprepared => Event::Prepared(Err(data::<format::Unprepared>(line)?.error)),

@@ -119,6 +119,7 @@ impl Encoder {
                     warnings: it.warnings.clone(),
                     transcripts: it.transcripts.clone(),
                     group: it.group.clone(),
+                    has_code_tools: it.has_code_tools,
                 });
                 line(Kind::Prepared).data(&data).finish()
             }

@@ -313,6 +313,9 @@ pub struct Prepared {
     /// The group whose first member it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Group>,
+    /// Whether conversations get code tools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_code_tools: bool,
 }
 
 /// `data` of [`Kind::Unprepared`].

@@ -11,6 +11,7 @@
 use std::{
     cell::RefCell,
     convert::Infallible,
+    fmt,
     future::{Future, pending},
     path::PathBuf,
     pin::Pin,
@@ -19,6 +20,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use tokio::{
     io::AsyncReadExt as _,
     sync::watch,
@@ -34,7 +36,10 @@ use super::{
     reader::{self, Backpressure, End},
     stdio::{Input, Output},
 };
-use crate::core::event::{Displaced, Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
+use crate::{
+    builtin_tools::{Outcome, lsp::LspTool},
+    core::event::{Displaced, Event, Exit, Launch, Peer, ProcessId, SpawnFailure},
+};
 
 /// A future of this thread.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -55,6 +60,11 @@ pub trait World {
         None
     }
 
+    /// Calls code tools, if possible.
+    fn code_tools(&self) -> Option<Rc<dyn CodeTools>> {
+        None
+    }
+
     /// Listens for control clients, if possible. Nothing else waits for it.
     fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
         Box::pin(async { None })
@@ -71,6 +81,12 @@ pub trait Commands {
 
     /// Starts it.
     fn start(&self, launch: Arc<Launch>) -> Starting;
+}
+
+/// Calls code tools, in a session with servers of its own.
+pub trait CodeTools: fmt::Debug {
+    /// Calls one, for these workspace folders. Dropping the future cancels the call.
+    fn call(&self, folders: Vec<PathBuf>, tool: LspTool, arguments: Value) -> Waiting<'static, Outcome>;
 }
 
 /// A new process.

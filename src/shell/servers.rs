@@ -88,6 +88,7 @@ mod tests {
             warnings: Vec::new(),
             transcripts: None,
             group: Some(group),
+            has_code_tools: false,
         });
         let names = ["a", "b", "c", "a with more"].map(|it| servers.name(&launch(it)).to_string());
         assert_eq!(names, ["a", "b", "c", "a"]);

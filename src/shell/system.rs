@@ -31,7 +31,7 @@ use super::{
     folder::Folders,
     guard::{Guard, MARK},
     private,
-    process::{Commands, GroupLeader, Request, Spawned, Starting, Waiting, World},
+    process::{CodeTools, Commands, GroupLeader, Request, Spawned, Starting, Waiting, World},
     stdio::widen,
 };
 use crate::core::event::{Displaced, Exit, Launch, SpawnFailure};
@@ -43,6 +43,7 @@ pub struct System {
     private: Option<PathBuf>,
     control: Option<Place>,
     socket: Rc<RefCell<Option<PathBuf>>>,
+    code_tools: Option<Rc<dyn CodeTools>>,
 }
 
 impl System {
@@ -50,13 +51,19 @@ impl System {
     pub fn new(guard: Guard) -> System {
         let (guard, folders) = (Rc::new(RefCell::new(guard)), Arc::new(Folders::new()));
         let starter = Starter { guard, is_kept: Rc::default(), folders };
-        System { starter, private: None, control: None, socket: Rc::default() }
+        System { starter, private: None, control: None, socket: Rc::default(), code_tools: None }
     }
 
     /// Adds a control socket.
     #[must_use]
     pub fn with_control(self, place: Place) -> System {
         System { control: Some(place), ..self }
+    }
+
+    /// Adds code tools.
+    #[must_use]
+    pub fn with_code_tools(self, code_tools: Rc<dyn CodeTools>) -> System {
+        System { code_tools: Some(code_tools), ..self }
     }
 
     fn guard(&self) -> &Rc<RefCell<Guard>> {
@@ -188,6 +195,10 @@ impl World for System {
 
     fn commands(&self) -> Option<Rc<dyn Commands>> {
         Some(Rc::new(self.starter.clone()))
+    }
+
+    fn code_tools(&self) -> Option<Rc<dyn CodeTools>> {
+        self.code_tools.clone()
     }
 
     fn private_folder(&mut self) -> Result<PathBuf, String> {

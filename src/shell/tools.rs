@@ -30,6 +30,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use tokio::{
     sync::watch,
     task::{JoinHandle, spawn_blocking, spawn_local},
@@ -44,13 +45,14 @@ use self::{
 };
 use super::{
     inbox::Events,
-    process::{Commands, World},
+    process::{Commands, Waiting, World},
 };
 use crate::{
-    builtin_tools::{Call, Outcome, Tool, accepted, bare, is_allowed},
+    builtin_tools::{Call, CodeTool, Outcome, Tool, accepted, bare, is_allowed, lsp::LspTool},
     config::ToolsConfig,
     core::event::{Event, Launch, Look, Scope},
     rpc::{Frame, RawId, path, text},
+    util::json,
 };
 
 /// A search ends by itself at its limit. After this much more, lspool does not wait for it.
@@ -103,28 +105,32 @@ impl Tools {
             Err(why) => return events.tell(ran(id, &Outcome::Failed(why))),
         };
         let is_allowed = |command: &str| scope.is_confirmed || is_allowed(command, &scope.limits.allow);
-        let asked = match asked {
+        let (stopped, (cancelled, is_cancelled)) = (Arc::new(AtomicBool::new(false)), watch::channel(false));
+        let (answered, told) = (id.clone(), events.clone());
+        let task = match asked {
             Asked::Confirm(command) => return events.tell(verdict(id, is_allowed(&command))),
             Asked::Run(Call::Terminal { command }) if !is_allowed(&command) => {
                 return events.tell(verdict(id, false));
             }
-            Asked::Run(call) => call,
-        };
-        let (stopped, (cancelled, is_cancelled)) = (Arc::new(AtomicBool::new(false)), watch::channel(false));
-        let (answered, events) = (id.clone(), events.clone());
-        let task = match asked {
-            Call::Terminal { command } => {
+            Asked::Run(Call::Terminal { command }) => {
                 let (means, commands) = (self.means.clone(), world.commands());
                 spawn_local(async move {
                     let outcome = in_terminal(command, scope, means, commands, is_cancelled).await;
-                    events.tell(ran(answered, &outcome));
+                    told.tell(ran(answered, &outcome));
                 })
             }
-            call => {
+            Asked::Run(call) => {
                 let (open, stopped) = (self.means.open.clone(), stopped.clone());
                 spawn_local(async move {
                     let outcome = off_thread(call, scope, open, stopped, is_cancelled).await;
-                    events.tell(ran(answered, &outcome));
+                    told.tell(ran(answered, &outcome));
+                })
+            }
+            Asked::Code(tool, input) => {
+                let calling = world.code_tools().map(|it| it.call(scope.folders, tool, input));
+                spawn_local(async move {
+                    let outcome = on_servers(calling, is_cancelled).await;
+                    told.tell(ran(answered, &noting_edited(outcome, &scope.edited)));
                 })
             }
         };
@@ -168,6 +174,7 @@ impl Running {
 /// A request to the tools.
 enum Asked {
     Run(Call),
+    Code(LspTool, Value),
     /// Whether this command needs a question.
     Confirm(String),
 }
@@ -176,9 +183,14 @@ impl Asked {
     fn read(frame: &Frame) -> Result<Asked, String> {
         let params = frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
+        let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
+        if let Some(tool) = CodeTool::named(bare(&name)) {
+            let input = json::read(input).map_err(|_| "the input is not JSON".to_owned())?;
+            let (tool, arguments) = tool.call(input);
+            return Ok(Asked::Code(tool, arguments));
+        }
         let tool = Tool::named(bare(&name));
         let tool = tool.ok_or_else(|| format!("unknown tool {name:?}"))?;
-        let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
         match frame.method() {
             Some("conversation/invokeClientToolConfirmation") => {
                 Ok(Asked::Confirm(text(input, &["command"]).unwrap_or_default()))
@@ -186,6 +198,34 @@ impl Asked {
             Some(_) | None => Call::read(tool, input).map(Asked::Run),
         }
     }
+}
+
+/// Waits for a call of a code tool.
+async fn on_servers(
+    calling: Option<Waiting<'static, Outcome>>,
+    mut cancelled: watch::Receiver<bool>,
+) -> Outcome {
+    let Some(calling) = calling else {
+        return Outcome::Failed("this lspool cannot start language servers".to_owned());
+    };
+    tokio::select! {
+        biased;
+        _ = cancelled.wait_for(|it| *it) => Outcome::Cancelled,
+        outcome = calling => outcome,
+    }
+}
+
+/// Says which files may have another text in the editor than on the disk, which the answer is about.
+fn noting_edited(outcome: Outcome, edited: &[PathBuf]) -> Outcome {
+    if edited.is_empty() {
+        return outcome;
+    }
+    let files: Vec<String> = edited.iter().map(|it| it.display().to_string()).collect();
+    outcome.noting(&format!(
+        "the editor has changed these files; if it has not saved them, the answer is about their \
+                             old text: {}",
+        files.join(", ")
+    ))
 }
 
 fn ran(id: RawId, outcome: &Outcome) -> Event {

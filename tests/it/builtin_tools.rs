@@ -351,3 +351,33 @@ fn command_writes_only_to_workspace_and_temporary_files() {
         assert!(!Path::new(&file).exists(), "nothing keeps it from that: {told}");
     }
 }
+
+#[test]
+fn conversation_asks_language_server_about_code() {
+    let sandbox = Sandbox::new();
+    sandbox.write("pkg/__init__.py", "");
+    sandbox.write("pkg/shapes.py", "def area(side: int) -> int:\n    return side * side\n");
+    sandbox.write("pkg/use.py", "from pkg.shapes import area\n\nprint(area(2))\nprint(area(\"x\"))\n");
+    let errors = json!({"filePaths": [sandbox.workspace().join("pkg/use.py").display().to_string()]});
+    let script = Script::default()
+        .rule(calls("[usages]", "list_code_usages", json!({"symbolName": "area"})))
+        .rule(calls("[errors]", "get_errors", errors))
+        .rule(calls("[definition]", "lsp_definition", json!({"symbol": "area", "body": true})))
+        .rule(calls("[missing]", "lsp_references", json!({"symbol": "perimeter"})));
+    let stub = Stub::start(script);
+    let pyright = format!("[server.pyright]\ncommand = {:?}\n", real::pyright().display().to_string());
+    let session = start(&sandbox, &stub, &pyright);
+    let told = |word: &str, more: Value| told(&session, &stub, word, more);
+
+    let usages = told("[usages]", json!({}));
+    assert!(usages.starts_with("4 references to area") && usages.contains("complete"), "{usages}");
+    assert!(usages.contains("pkg/use.py") && usages.contains("print(area(2))"), "{usages}");
+    let errors = told("[errors]", json!({}));
+    assert!(errors.contains("pkg/use.py") && errors.contains("4  error"), "{errors}");
+    // An agent without other tools has these, too.
+    let definition = told("[definition]", json!({"lspool": {"tools": ["lsp"]}}));
+    assert!(definition.contains("return side * side"), "{definition}");
+    let turn = stub.turns().into_iter().rfind(|it| it.user.contains("[definition]")).expect("a turn");
+    assert!(turn.tools.iter().all(|it| it.starts_with("lsp_")) && turn.tools.len() >= 10, "{:?}", turn.tools);
+    assert!(told("[missing]", json!({})).contains("no symbol"), "it says so");
+}

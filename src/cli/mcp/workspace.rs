@@ -22,7 +22,7 @@ use crate::{
 
 /// The folders, as far as they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Folders {
+pub(in crate::cli) enum Folders {
     /// Nobody has said them.
     Unknown,
     /// These, which are absolute and without links.
@@ -43,7 +43,7 @@ enum State {
 }
 
 /// The workspace of a client.
-pub(super) struct Workspace {
+pub(in crate::cli) struct Workspace {
     folders: watch::Sender<Folders>,
     state: watch::Sender<State>,
     /// The last reason that lspool has shown.
@@ -51,13 +51,13 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    pub(super) fn new(folders: Folders) -> Workspace {
+    pub(in crate::cli) fn new(folders: Folders) -> Workspace {
         let (folders, state) = (watch::Sender::new(folders), watch::Sender::new(State::Opening));
         Workspace { folders, state, told: RefCell::default() }
     }
 
     /// Changes the folders, or ends everything. Calls that run get their answers from the new session.
-    pub(super) fn set(&self, folders: Folders) {
+    pub(in crate::cli) fn set(&self, folders: Folders) {
         self.folders.send_if_modified(|it| {
             let is_other = *it != folders && !matches!(it, Folders::Done(_));
             if is_other {
@@ -68,7 +68,12 @@ impl Workspace {
     }
 
     /// Calls a tool, in the session of the folders as they are at the end.
-    pub(super) async fn call(&self, name: &str, arguments: &Value, mut progress: impl FnMut(&str)) -> Answer {
+    pub(in crate::cli) async fn call(
+        &self,
+        name: &str,
+        arguments: &Value,
+        mut progress: impl FnMut(&str),
+    ) -> Answer {
         let mut states = self.state.subscribe();
         loop {
             let state = states.borrow_and_update().clone();
@@ -90,7 +95,7 @@ impl Workspace {
     }
 
     /// Serves sessions until the end.
-    pub(super) async fn serve(&self, args: &Args, search: Arc<Search>) {
+    pub(in crate::cli) async fn serve(&self, args: &Args, search: Arc<Search>) {
         let mut folders = self.folders.subscribe();
         loop {
             let wanted = folders.borrow_and_update().clone();

@@ -214,13 +214,30 @@ impl Mux {
 
     /// Adds a server with a primary that waits for its process.
     pub(crate) fn add_server(&mut self, prepared: Prepared) -> ServerId {
-        let Prepared { config, name, server, launch, missing, warnings: _, transcripts: _, group } = prepared;
+        let Prepared {
+            config,
+            name,
+            server,
+            launch,
+            missing,
+            warnings: _,
+            transcripts: _,
+            group,
+            has_code_tools,
+        } = prepared;
         let others = group.map(|it| self.begin_group(it)).unwrap_or_default();
-        let definition = Definition { name, settings: server, launch, config: Arc::clone(&config), missing };
+        let definition = Definition {
+            name,
+            settings: server,
+            launch,
+            config: Arc::clone(&config),
+            missing,
+            has_code_tools,
+        };
         let first = self.add_primary(definition);
         for Member { name, server, launch, missing } in others {
             let (launch, config) = (Arc::new(launch), Arc::clone(&config));
-            self.add_primary(Definition { name, settings: server, launch, config, missing });
+            self.add_primary(Definition { name, settings: server, launch, config, missing, has_code_tools });
         }
         self.start_members();
         first

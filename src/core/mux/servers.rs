@@ -27,6 +27,8 @@ pub(crate) struct Server {
     pub(crate) config: Arc<Config>,
     /// Why it cannot start, if the executable is missing.
     pub(crate) missing: Option<String>,
+    /// Whether its conversations get code tools.
+    pub(crate) has_code_tools: bool,
     /// Whether the executable has disappeared since its start: it may have been updated or moved.
     pub(crate) is_gone: bool,
     /// Whether `max_processes` is lower, and too many processes run.
@@ -97,6 +99,7 @@ pub(crate) struct Definition {
     pub(crate) launch: Arc<Launch>,
     pub(crate) config: Arc<Config>,
     pub(crate) missing: Option<String>,
+    pub(crate) has_code_tools: bool,
 }
 
 /// All servers. The number of each is its position, because every message needs a lookup.
@@ -108,7 +111,7 @@ pub(crate) struct Servers {
 impl Servers {
     pub(super) fn add(&mut self, it: Definition, primary: BackendId) -> ServerId {
         let id = ServerId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
-        let Definition { name, settings, launch, config, missing } = it;
+        let Definition { name, settings, launch, config, missing, has_code_tools } = it;
         let server = Server {
             id,
             name,
@@ -116,6 +119,7 @@ impl Servers {
             launch,
             config,
             missing,
+            has_code_tools,
             is_gone: false,
             shrinks: false,
             size: ProcessSize::default(),

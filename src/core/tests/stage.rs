@@ -79,6 +79,8 @@ pub(super) struct Stage {
     pub(super) warnings: Vec<String>,
     /// The other servers of a group.
     pub(super) group: Option<Group>,
+    /// Whether a language of the workspace has a server.
+    pub(super) has_code_tools: bool,
 }
 
 pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
@@ -126,6 +128,7 @@ impl Stage {
             holds_teams: false,
             warnings: Vec::new(),
             group: None,
+            has_code_tools: false,
         }
     }
 
@@ -281,6 +284,7 @@ impl Stage {
             // Like the shell, which derives the kind of a server only from its command.
             transcripts: self.server.exact_restore.then(|| "/private/kept".into()),
             group: self.group.clone(),
+            has_code_tools: self.has_code_tools,
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
     }

@@ -99,6 +99,62 @@ const ALL: [&str; 8] = [
 ];
 
 #[test]
+fn conversations_get_code_tools_when_languages_have_servers() {
+    let mut it = stage();
+    it.has_code_tools = true;
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    it.open(PRIMARY);
+    it.editor(json!({"method": "initialized", "params": {}}));
+    let told = registered(&it.take(Peer::Backend(PRIMARY)));
+    let code: Vec<&String> = told.iter().filter(|it| !ALL.contains(&it.as_str())).collect();
+    assert!(
+        code.iter().any(|it| *it == "get_errors") && code.iter().any(|it| *it == "lsp_references"),
+        "{code:?}"
+    );
+
+    it.start(PRIMARY, &[]);
+    it.take(EDITOR);
+    it.create(1, &json!({"conversationId": "c"}));
+    begin(&mut it, PRIMARY);
+    // Nobody is asked, since they only read.
+    it.server(PRIMARY, question("invokeClientToolConfirmation", 6, "lsp_hover", &json!({"symbol": "f"})));
+    assert_eq!(answers(&mut it), [json!({"jsonrpc": "2.0", "id": 6, "result": verdict("accept")})]);
+    it.server(PRIMARY, call(7, "lsp_hover", &json!({"symbol": "f"})));
+    assert_eq!(asked(&mut it).len(), 1);
+    assert!(it.take(EDITOR).is_empty());
+    // The tool says which texts it does not know.
+    let document = json!({"uri": "file:///w/a.py", "languageId": "python", "version": 1, "text": ""});
+    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
+    let changes = json!([{"text": "new"}]);
+    let change = json!({"textDocument": {"uri": "file:///w/a.py", "version": 2}, "contentChanges": changes});
+    it.editor(json!({"method": "textDocument/didChange", "params": change}));
+    it.server(PRIMARY, call(9, "lsp_hover", &json!({"symbol": "f"})));
+    let (_, scope) = it.tools.pop().expect("a call");
+    assert_eq!(scope.edited, [std::path::PathBuf::from("/w/a.py")]);
+    // A tool of the editor goes first.
+    let own = json!({"tools": [{"name": "get_errors", "description": "d"}]});
+    it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": own}));
+    let sent = it.take(Peer::Backend(PRIMARY)).pop().expect("it is registered");
+    it.server(PRIMARY, json!({"id": sent["id"], "result": []}));
+    it.take(EDITOR);
+    it.server(PRIMARY, call(8, "get_errors", &json!({})));
+    assert_eq!(it.take(EDITOR).iter().map(name).collect::<Vec<_>>(), ["conversation/invokeClientTool"]);
+    assert!(it.tools.is_empty());
+}
+
+#[test]
+fn tool_set_with_lsp_gets_code_tools_only() {
+    let mut it = stage();
+    it.has_code_tools = true;
+    let mut it = started(it);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["lsp"]}}));
+    let partition = process(1, 1);
+    it.open(partition);
+    let told = registered(&it.take(Peer::Backend(partition)));
+    assert!(told.len() >= 10 && told.iter().all(|it| it.starts_with("lsp_")), "{told:?}");
+}
+
+#[test]
 fn builtin_tools_are_not_registered_when_off() {
     let mut it = Stage::new(ServerKind::Copilot);
     it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));

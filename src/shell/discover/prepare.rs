@@ -134,6 +134,7 @@ pub(super) fn prepare_plan(
         warnings: missing.into_iter().chain(overlooked).chain(agents).collect(),
         transcripts: None,
         group,
+        has_code_tools: false,
     })
 }
 

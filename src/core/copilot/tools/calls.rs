@@ -14,7 +14,7 @@ use tracing::{debug, info};
 
 use crate::{
     agents::TERMINAL,
-    builtin_tools::{ASK, Tool, bare},
+    builtin_tools::{ASK, CodeTool, Tool, bare},
     config::BuiltinTools,
     core::{
         copilot::{Copilot, tools::tool_set::ToolSet},
@@ -36,8 +36,10 @@ impl Copilot {
     /// Enables builtin tools as the configuration says.
     pub(in crate::core::copilot) fn choose_tools(&mut self, mux: &Mux) {
         let is_wanted = self.server(mux).settings.builtin_tools == BuiltinTools::Fallback;
-        let definition = |it: Tool| (it.name().to_owned(), it.definition().to_string().into());
-        let tools = Tool::ALL.into_iter().filter(|_| is_wanted).map(definition);
+        let has_code_tools = is_wanted && self.server(mux).has_code_tools;
+        let tools = Tool::ALL.into_iter().filter(|_| is_wanted).map(|it| (it.name(), it.definition()));
+        let code = CodeTool::all().filter(|_| has_code_tools).map(|it| (it.name(), it.definition()));
+        let tools = tools.chain(code).map(|(name, it)| (name.to_owned(), it.to_string().into()));
         self.catalog.stand_in(tools.collect());
     }
 
@@ -115,8 +117,14 @@ impl Copilot {
         // A tool of an MCP server may have any name.
         let is_foreign =
             ["mcpServerName", "mcpToolName"].iter().any(|it| path(params, &["input", it]).is_some());
-        let tool = Tool::named(bare(&name)).filter(|it| !is_foreign && self.catalog.is_builtin(it.name()));
-        let key = match tool {
+        let name = bare(&name);
+        if is_foreign || !self.catalog.is_builtin(name) {
+            return false;
+        }
+        if CodeTool::named(name).is_some() {
+            return true;
+        }
+        let key = match Tool::named(name) {
             Some(Tool::ReadFile) => "filePath",
             Some(Tool::ListDir) => "path",
             Some(Tool::FileSearch | Tool::GrepSearch) => return true,
@@ -134,7 +142,12 @@ impl Copilot {
     fn run_tool(&self, mux: &mut Mux, call: Frame, is_confirmed: bool) {
         let folders = self.generic_session(mux).folders_now(mux.clients().folders());
         let limits = self.server(mux).config.tools.clone();
-        mux.act(Effect::RunTool { call, scope: Box::new(Scope { folders, limits, is_confirmed }) });
+        let name = text(call.params().unwrap_or(b"{}"), &["name"]).unwrap_or_default();
+        let edited = match CodeTool::named(bare(&name)) {
+            Some(_) => self.generic_session(mux).edited().filter_map(file_path).collect(),
+            None => Vec::new(),
+        };
+        mux.act(Effect::RunTool { call, scope: Box::new(Scope { folders, limits, is_confirmed, edited }) });
     }
 
     /// Whether the user has allowed exactly this call.

@@ -204,7 +204,7 @@ pub(crate) fn model_name(name: &str) -> String {
 }
 
 fn is_shorthand(declared: &str) -> bool {
-    declared == "ide" || declared.ends_with('*')
+    prefix(declared).is_some()
 }
 
 /// Whether the server may ask the client for another tool than the one that the model called.
@@ -220,9 +220,15 @@ fn matches(declared: &str, name: &str) -> bool {
     if declared == name || same_family(declared, name) {
         return true;
     }
-    match declared.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix),
-        None => declared == "ide" && name.starts_with("ide_"),
+    prefix(declared).is_some_and(|it| name.starts_with(it))
+}
+
+/// What the names begin with that a shorthand stands for.
+fn prefix(declared: &str) -> Option<&str> {
+    match declared {
+        "ide" => Some("ide_"),
+        "lsp" => Some("lsp_"),
+        _ => declared.strip_suffix('*'),
     }
 }
 

@@ -60,6 +60,8 @@ struct Document {
     version: Vec<u8>,
     /// A change was unreadable, and the whole text has not come since.
     is_torn: bool,
+    /// Whether the editor has changed it since it opened or saved it.
+    is_edited: bool,
 }
 
 /// What names an open document: its URI.
@@ -89,7 +91,14 @@ impl Documents {
     pub(crate) fn opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "textDocument") {
             let (changes, version) = (Changes::default(), Vec::new());
-            let document = Document { open: params.clone(), text: None, changes, version, is_torn: false };
+            let document = Document {
+                open: params.clone(),
+                text: None,
+                changes,
+                version,
+                is_torn: false,
+                is_edited: false,
+            };
             self.texts.insert(uri, document);
         }
     }
@@ -106,6 +115,7 @@ impl Documents {
         }
         let Some(document) = self.texts.get_mut(&*change.uri) else { return };
         document.is_torn &= change.is_torn || self.said.iter().all(|(place, _)| place.is_some());
+        document.is_edited = true;
         document.version.clear();
         document.version.extend_from_slice(change.version);
         document.changes.extend(&self.said);
@@ -182,6 +192,18 @@ impl Documents {
         document.fold(self.encoding);
         let params = document.params();
         path(&params, &TEXT).map(|range| params[range].to_vec())
+    }
+
+    /// Notes that the text of a document is on the disk.
+    pub(crate) fn saved(&mut self, params: &[u8]) {
+        if let Some(document) = uri(params, "textDocument").and_then(|it| self.texts.get_mut(&it)) {
+            document.is_edited = false;
+        }
+    }
+
+    /// The URIs of documents that the editor has changed since it opened or saved them.
+    pub(crate) fn edited(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().filter(|(_, it)| it.is_edited).map(|(uri, _)| uri.as_str())
     }
 
     /// Every open document, in the order in which a fresh process is told them.
@@ -285,6 +307,18 @@ mod tests {
         assert_eq!(open["textDocument"]["version"], json!(edits.len() + 1));
         assert_eq!(open["textDocument"]["extra"], json!(7));
         open["textDocument"]["text"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn document_is_edited_until_it_is_saved() {
+        let mut documents = Documents::default();
+        let named = json!({"textDocument": {"uri": "u", "version": 2, "text": "a"}, "contentChanges": [{"text": "b"}]});
+        documents.opened(&bytes(&named));
+        assert_eq!(documents.edited().count(), 0);
+        documents.changed(&bytes(&named));
+        assert_eq!(documents.edited().collect::<Vec<_>>(), ["u"]);
+        documents.saved(&bytes(&named));
+        assert_eq!(documents.edited().count(), 0);
     }
 
     #[test]

@@ -650,6 +650,7 @@ fn prepared() -> Prepared {
         missing: None,
         warnings: vec![],
         transcripts: None,
+        has_code_tools: false,
         group: Some(Group {
             name: "code tools".to_owned(),
             start_wait: Duration::from_secs(3),

@@ -634,14 +634,19 @@ impl World {
         }
     }
 
-    /// Rounds are counted on, whichever process speaks of them.
+    /// Rounds are counted on, whichever process speaks of them. Only the end of a call comes in the call's own round.
     fn editor_hears_rounds(&mut self, params: &Value) {
         let turn = params["value"]["turnId"].to_string();
         // Turns without a name are not told apart.
         if turn == "\"its own\"" {
             return;
         }
-        for round in params["value"]["editAgentRounds"].as_array().into_iter().flatten() {
+        let ends_calls = |round: &&Value| {
+            let calls = round["toolCalls"].as_array();
+            calls.is_some_and(|it| it.iter().all(|it| it["status"] == "cancelled"))
+        };
+        let rounds = params["value"]["editAgentRounds"].as_array().into_iter().flatten();
+        for round in rounds.filter(|it| !ends_calls(it)) {
             let round = round["roundId"].as_u64().expect("rounds have numbers");
             let last = self.editor.rounds.entry(turn.clone()).or_insert(round);
             assert!(round >= *last, "round {round} of {turn} comes after {last}");

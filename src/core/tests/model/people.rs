@@ -117,6 +117,7 @@ impl World {
             warnings: Vec::new(),
             transcripts: None,
             group: None,
+            has_code_tools: false,
         }))
     }
 

@@ -256,6 +256,7 @@ impl Search for Searched {
             warnings: Vec::new(),
             transcripts: None,
             group: None,
+            has_code_tools: false,
         })
     }
 }

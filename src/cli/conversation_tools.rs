@@ -1,0 +1,68 @@
+//! The code tools of conversations: a session of their own beside the editor's, which begins with the first call.
+
+use std::{cell::RefCell, path::PathBuf, rc::Rc, sync::Arc};
+
+use serde_json::Value;
+use tokio::task::{JoinHandle, spawn_local};
+
+use super::{
+    args::Args,
+    mcp::workspace::{Folders, Workspace},
+    search::Search,
+};
+use crate::{
+    builtin_tools::{Outcome, lsp::LspTool},
+    shell::process::{CodeTools, Waiting},
+};
+
+/// Starts language servers when a conversation calls the first code tool, and ends them with lspool.
+pub(super) struct ConversationTools {
+    args: Args,
+    search: Arc<Search>,
+    workspace: Rc<Workspace>,
+    serving: RefCell<Option<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for ConversationTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConversationTools").finish_non_exhaustive()
+    }
+}
+
+impl ConversationTools {
+    pub(super) fn new(args: &Args, search: &Arc<Search>) -> Rc<ConversationTools> {
+        let workspace = Rc::new(Workspace::new(Folders::Unknown));
+        let (args, search) = (args.clone(), Arc::clone(search));
+        Rc::new(ConversationTools { args, search, workspace, serving: RefCell::default() })
+    }
+
+    /// Ends the servers.
+    pub(super) async fn end(&self) {
+        self.workspace.set(Folders::Done(None));
+        if let Some(serving) = self.serving.take() {
+            serving.await.ok();
+        }
+    }
+
+    fn begin(&self) {
+        self.serving.borrow_mut().get_or_insert_with(|| {
+            let (args, search, workspace) =
+                (self.args.clone(), Arc::clone(&self.search), Rc::clone(&self.workspace));
+            spawn_local(async move { workspace.serve(&args, search).await })
+        });
+    }
+}
+
+impl CodeTools for ConversationTools {
+    fn call(&self, folders: Vec<PathBuf>, tool: LspTool, arguments: Value) -> Waiting<'static, Outcome> {
+        let folders: Vec<PathBuf> =
+            folders.iter().map(|it| it.canonicalize().unwrap_or_else(|_| it.clone())).collect();
+        self.workspace.set(Folders::Known(folders));
+        self.begin();
+        let workspace = Rc::clone(&self.workspace);
+        Box::pin(async move {
+            let answer = workspace.call(tool.name(), &arguments, |_| {}).await;
+            if answer.ok { Outcome::Done(answer.text) } else { Outcome::Failed(answer.text) }
+        })
+    }
+}

@@ -5,6 +5,7 @@
 use std::{fmt, ops::Range, sync::Arc};
 
 use bytes::{Buf as _, Bytes};
+use bytestring::ByteString;
 
 use super::{
     patch::quoted,
@@ -86,8 +87,8 @@ struct Message {
     body: Bytes,
     envelope: Envelope,
     kind: Kind,
-    /// The method, if the body writes it with escapes, or with bytes that are no UTF-8.
-    decoded: Option<Box<str>>,
+    /// The method, decoded once: every owner of the core looks at it. Usually a part of the body.
+    method: Option<ByteString>,
 }
 
 /// U+FEFF.
@@ -105,7 +106,7 @@ impl Frame {
             body.advance(BYTE_ORDER_MARK.len());
         }
         let mut envelope = scan_bytes(&body)?;
-        let Envelope { id, method, params, result: _, error: _, rewritten_method } = envelope;
+        let Envelope { id, method, params, result: _, error: _, rewritten_method: _ } = envelope;
         let is_null = |it: Span| &body[it.range()] == b"null";
         let kind = match (method.is_absent(), id.is_absent()) {
             (false, false) if is_null(id) => {
@@ -127,8 +128,7 @@ impl Frame {
             let at = id.range().start;
             return Err(Malformed { at, what: "neither method, result nor error beside the id" });
         }
-        let decoded = if rewritten_method { decoded(&body, method) } else { None };
-        let frame = Frame::of(Message { body, envelope, kind, decoded });
+        let frame = Frame::of(Message::new(body, envelope, kind));
         Ok(if is_incomplete { frame.with_result(b"null") } else { frame })
     }
 
@@ -161,13 +161,7 @@ impl Frame {
 
     /// The method of a request or notification, decoded, with U+FFFD for what is no Unicode.
     pub fn method(&self) -> Option<&str> {
-        let Message { body, envelope, decoded, .. } = &*self.message;
-        if decoded.is_some() {
-            return decoded.as_deref();
-        }
-        let Range { start, end } = envelope.method.range();
-        // Parsing has checked it.
-        if start < end { std::str::from_utf8(&body[start + 1..end - 1]).ok() } else { None }
+        self.message.method.as_deref()
     }
 
     /// The id of a request or answer, as sent.
@@ -207,12 +201,12 @@ impl Frame {
     #[must_use]
     pub fn unshared(&self) -> Frame {
         const LARGE: usize = 64 * 1024;
-        let Message { body, envelope, kind, decoded } = &*self.message;
+        let Message { body, envelope, kind, method: _ } = &*self.message;
         if body.len() >= LARGE {
             return self.clone();
         }
         let body = Bytes::copy_from_slice(body);
-        let message = Message { body, envelope: *envelope, kind: *kind, decoded: decoded.clone() };
+        let message = Message::new(body, *envelope, *kind);
         Frame { message: Arc::new(message), id: self.id.clone() }
     }
 
@@ -260,7 +254,7 @@ impl Frame {
     }
 
     fn with_value(&self, key: &str, span: fn(&mut Envelope) -> &mut Span, raw: &[u8]) -> Frame {
-        let Message { body, envelope, kind, decoded } = &*self.message;
+        let Message { body, envelope, kind, method: _ } = &*self.message;
         let mut envelope = *envelope;
         let old = *span(&mut envelope);
         // A new member follows a member that each message of its kind has.
@@ -274,7 +268,7 @@ impl Frame {
         envelope.shift(cut.end, cut.len(), label.len() + raw.len());
         let start = cut.start + label.len();
         *span(&mut envelope) = Span::of(start..start + raw.len());
-        let message = Message { body: body.into(), envelope, kind: *kind, decoded: decoded.clone() };
+        let message = Message::new(body.into(), envelope, *kind);
         Frame { message: Arc::new(message), id: self.id.clone() }
     }
 }
@@ -323,9 +317,21 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// The method, which is not written as it is.
-fn decoded(body: &[u8], method: Span) -> Option<Box<str>> {
-    LooseText::of(body.get(method.range())?).map(|it| it.into_text().into())
+impl Message {
+    fn new(body: Bytes, envelope: Envelope, kind: Kind) -> Message {
+        let method = method(&body, &envelope);
+        Message { body, envelope, kind, method }
+    }
+}
+
+fn method(body: &Bytes, envelope: &Envelope) -> Option<ByteString> {
+    let Range { start, end } = envelope.method.range();
+    if start == end {
+        return None;
+    }
+    let as_written = || ByteString::try_from(body.slice(start + 1..end - 1)).ok();
+    let plain = if envelope.rewritten_method { None } else { as_written() };
+    plain.or_else(|| LooseText::of(&body[start..end]).map(|it| it.into_text().into()))
 }
 
 /// Writes a body and notes the spans of its members.
@@ -333,12 +339,11 @@ struct Builder {
     kind: Kind,
     body: Vec<u8>,
     envelope: Envelope,
-    decoded: Option<Box<str>>,
 }
 
 impl Builder {
     fn new(kind: Kind) -> Builder {
-        Builder { kind, body: br#"{"jsonrpc":"2.0""#.to_vec(), envelope: Envelope::default(), decoded: None }
+        Builder { kind, body: br#"{"jsonrpc":"2.0""#.to_vec(), envelope: Envelope::default() }
     }
 
     fn member(&mut self, label: &str, raw: &[u8]) -> Span {
@@ -356,9 +361,7 @@ impl Builder {
     fn method(mut self, method: &str) -> Builder {
         let quoted = quoted(method);
         self.envelope.method = self.member(r#","method":"#, &quoted);
-        if quoted.len() > method.len() + 2 {
-            self.decoded = Some(method.into());
-        }
+        self.envelope.rewritten_method = quoted.len() > method.len() + 2;
         self
     }
 
@@ -381,8 +384,8 @@ impl Builder {
 
     fn build(mut self) -> Frame {
         self.body.push(b'}');
-        let Builder { kind, body, envelope, decoded } = self;
-        Frame::of(Message { body: body.into(), envelope, kind, decoded })
+        let Builder { kind, body, envelope } = self;
+        Frame::of(Message::new(body.into(), envelope, kind))
     }
 }
 

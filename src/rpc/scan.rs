@@ -104,7 +104,7 @@ fn unusual(body: &[u8]) -> Result<Envelope, Malformed> {
         }
         let text = Text::of(body, &method);
         text.decode_lossily(body)?;
-        envelope.rewritten_method = text.escaped || text.decode(body).is_err();
+        envelope.rewritten_method = text.escaped;
     }
     Ok(envelope)
 }
@@ -419,8 +419,7 @@ impl<'a> Cursor<'a> {
     /// A string without escapes and control characters.
     fn plain_string(&mut self) -> Option<Span> {
         let text = self.string().ok()?;
-        text.plain(self.text)?;
-        text.decode(self.text).ok()?;
+        text.no_control(text.plain(self.text)?).ok()?;
         Some(Span::of(text.span))
     }
 

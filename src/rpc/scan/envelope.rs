@@ -45,7 +45,7 @@ pub struct Envelope {
     pub result: Span,
     /// Any value.
     pub error: Span,
-    /// Whether the method is written with escapes, or with bytes that are no UTF-8.
+    /// Whether the method is written with escapes.
     pub rewritten_method: bool,
 }
 

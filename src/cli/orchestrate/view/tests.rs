@@ -140,8 +140,8 @@ fn documentation_shows_current_view() {
     }
     let screen = drawn(13, 30_000, Screen::default());
     assert!(text.contains(&format!("```\n{screen}```\n")), "docs/orchestration.md does not show\n{screen}");
-    let line = text.split('`').find(|it| it.ends_with("task 0: done in 12 s")).expect("a line for an event");
-    assert!(lines.iter().any(|it| it.trim() == line), "no event is shown as {line}");
+    let line = text.split('`').find(|it| it.starts_with("task 0: done")).expect("a line for an event");
+    assert!(lines.iter().any(|it| it.ends_with(line)), "no event is shown as {line}");
 }
 
 #[test]

@@ -135,7 +135,6 @@ fn documented_screens_match_actual_output() {
     session.finish(&turn).expect_success();
     let mut screens = Screens::new(&sandbox, &["README.md", "docs/control.md"]);
     screens.show(&["status"], 0);
-    screens.show(&["restart", "run_in_terminal"], 0);
     screens.show(&["restart", "claude"], 2);
     let json = run(&sandbox, &["status", "--json"]);
     let document: Value = serde_json::from_slice(&json.stdout).expect("it is JSON");

@@ -9,7 +9,10 @@ use super::{
     limits::not_honored,
     yaml::{self, Entries, Node, Yaml},
 };
-use crate::config::{AgentConfig, AgentSource, nearest};
+use crate::{
+    config::{AgentConfig, AgentSource, nearest},
+    util::redact::redact,
+};
 
 /// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,13 @@ pub struct Problem {
     pub line: usize,
     /// What lspool expected and found.
     pub what: String,
+}
+
+impl Problem {
+    /// An error. It may quote a part of the line, which may look like a secret.
+    pub(super) fn new(line: usize, what: impl Into<String>) -> Problem {
+        Problem { line, what: redact(&what.into()).into_owned() }
+    }
 }
 
 impl fmt::Display for Problem {
@@ -140,11 +150,11 @@ impl Reader {
     }
 
     fn problem(&mut self, line: usize, what: impl Into<String>) {
-        self.problems.push(Problem { line, what: what.into() });
+        self.problems.push(Problem::new(line, what));
     }
 
     fn warn(&mut self, line: usize, what: impl Into<String>) {
-        self.warnings.push(Problem { line, what: what.into() });
+        self.warnings.push(Problem::new(line, what));
     }
 
     fn text(&mut self, key: &str, node: &Node) -> Option<String> {

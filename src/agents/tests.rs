@@ -258,6 +258,13 @@ fn aliases_are_sorted_and_map_to_known_tools() {
     }
 }
 
+#[test]
+fn errors_in_files_hide_secrets() {
+    let text = "---\nghp_16C7e42F292c: 1\nghp_16C7e42F292c: 2\n---\n";
+    let problems = parse(text, Path::new("a.md")).unwrap_err();
+    assert_eq!(problems[0].to_string(), "3: duplicate key <secret>");
+}
+
 /// The documentation has a line for each list of tools with its aliases, without those of VS Code with a slash.
 #[test]
 fn documentation_lists_every_alias_of_a_tool() {

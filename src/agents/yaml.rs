@@ -97,16 +97,17 @@ pub(super) fn read(text: &str, before: usize) -> Result<Entries, Problem> {
             Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
             Event::StreamEnd => break,
             event if root.is_none() => root = Some(reader.node(event, line, DEPTH)?),
-            _ => return Err(problem(line, "expected one YAML document, found several")),
+            _ => return Err(Problem::new(line, "expected one YAML document, found several")),
         }
     }
     match root {
         None => Ok(Vec::new()),
         Some(Node { value: Yaml::Map(entries), .. }) => Ok(entries),
         Some(node) if node.is_null() => Ok(Vec::new()),
-        Some(node) => {
-            Err(problem(node.line, format!("the front matter is {}; expected `key: value` lines", node.a())))
-        }
+        Some(node) => Err(Problem::new(
+            node.line,
+            format!("the front matter is {}; expected `key: value` lines", node.a()),
+        )),
     }
 }
 
@@ -128,7 +129,7 @@ pub(super) fn read_loosely(text: &str, before: usize) -> Result<(Entries, Vec<Pr
             Some((key, line)) => {
                 quoted += &line;
                 let what = format!("{key}: put text that contains a colon and a space in quotes");
-                warnings.push(problem(before + at + 1, what));
+                warnings.push(Problem::new(before + at + 1, what));
             }
             None => quoted += line,
         }
@@ -150,10 +151,6 @@ fn quoted_text(line: &str) -> Option<(&str, String)> {
     (TEXTS.contains(&key) && is_plain && has_colon).then(|| (key, quoted()))
 }
 
-fn problem(line: usize, what: impl Into<String>) -> Problem {
-    Problem { line, what: what.into() }
-}
-
 struct Reader<'a> {
     events: Parser<'a, saphyr_parser::StrInput<'a>>,
     before: usize,
@@ -167,25 +164,25 @@ impl<'a> Reader<'a> {
             Some(Err(error)) => {
                 let line = self.before + error.marker().line().max(1);
                 if error.info().contains("anchor or alias") {
-                    return Err(problem(line, ANCHORS));
+                    return Err(Problem::new(line, ANCHORS));
                 }
                 let hint = match error.info().starts_with("mapping values are not allowed") {
                     true => "; put text that contains a colon and a space in quotes",
                     false => "",
                 };
-                Err(problem(line, format!("invalid YAML: {}{hint}", error.info())))
+                Err(Problem::new(line, format!("invalid YAML: {}{hint}", error.info())))
             }
         }
     }
 
     /// The next event within a table or a list.
     fn inner(&mut self, line: usize) -> Result<(Event<'a>, usize), Problem> {
-        self.next()?.ok_or_else(|| problem(line, "invalid YAML: unexpected end"))
+        self.next()?.ok_or_else(|| Problem::new(line, "invalid YAML: unexpected end"))
     }
 
     fn node(&mut self, event: Event<'a>, line: usize, depth: usize) -> Result<Node, Problem> {
         let Some(depth) = depth.checked_sub(1) else {
-            return Err(problem(line, "too deep"));
+            return Err(Problem::new(line, "too deep"));
         };
         let anchored = |anchor: usize| anchor != 0;
         let value = match event {
@@ -194,9 +191,9 @@ impl<'a> Reader<'a> {
             | Event::MappingStart(anchor, _)
                 if anchored(anchor) =>
             {
-                return Err(problem(line, ANCHORS));
+                return Err(Problem::new(line, ANCHORS));
             }
-            Event::Alias(_) => return Err(problem(line, ANCHORS)),
+            Event::Alias(_) => return Err(Problem::new(line, ANCHORS)),
             Event::Scalar(text, style, ..) => {
                 Yaml::Text { text: text.into_owned(), is_plain: style == ScalarStyle::Plain }
             }
@@ -210,7 +207,7 @@ impl<'a> Reader<'a> {
                 }
             }
             Event::MappingStart(..) => Yaml::Map(self.entries(line, depth)?),
-            _ => return Err(problem(line, "invalid YAML: a value is missing")),
+            _ => return Err(Problem::new(line, "invalid YAML: a value is missing")),
         };
         Ok(Node { line, value })
     }
@@ -224,12 +221,12 @@ impl<'a> Reader<'a> {
             }
             let key = match self.node(event, line, depth)?.value {
                 Yaml::Text { text, .. } => text,
-                Yaml::List(_) | Yaml::Map(_) => return Err(problem(line, "a key must be text")),
+                Yaml::List(_) | Yaml::Map(_) => return Err(Problem::new(line, "a key must be text")),
             };
             let (event, value_line) = self.inner(line)?;
             let value = self.node(event, value_line, depth)?;
             if !seen.insert(key.clone()) {
-                return Err(problem(line, format!("duplicate key {key}")));
+                return Err(Problem::new(line, format!("duplicate key {key}")));
             }
             entries.push((key, line, value));
         }

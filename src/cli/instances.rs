@@ -42,9 +42,17 @@ pub(super) enum Task {
         long: bool,
     },
     /// Restart a backend.
-    Restart(String),
+    Restart {
+        /// Its name.
+        name: String,
+        reach: Reach,
+    },
     /// Stop a backend.
-    Stop(String),
+    Stop {
+        /// Its name.
+        name: String,
+        reach: Reach,
+    },
     /// End the work of one agent.
     Cancel {
         /// Its name.
@@ -68,6 +76,15 @@ pub(super) enum Task {
     },
     /// Reload the configuration.
     Reload,
+}
+
+/// The lspools that a command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The only one that fits, or of several the one of the current folder.
+    One,
+    /// All that fit.
+    All,
 }
 
 /// Why a command failed.
@@ -183,8 +200,8 @@ async fn perform(
             }
             write!(out, "{}", report::text(&seen, unix_millis(), screen))?;
         }
-        Task::Restart(name) => commands::act(seen, "lspool/restart", name, out).await?,
-        Task::Stop(name) => commands::act(seen, "lspool/stop", name, out).await?,
+        Task::Restart { name, reach } => commands::act(seen, "lspool/restart", name, *reach, out).await?,
+        Task::Stop { name, reach } => commands::act(seen, "lspool/stop", name, *reach, out).await?,
         Task::Cancel { name, of } => commands::cancel(seen, name, of.as_deref(), out).await?,
         Task::Logs { name, follow } => logs::run(seen, name, *follow, out).await?,
         Task::Move { name, to } => commands::relocate(seen, name.as_deref(), to, out).await?,

@@ -81,18 +81,13 @@ the default is 0.
 
 A workspace folder can have a file `.lspool.toml`. The author of the repository writes it, and an agent that
 edits files can change it. So it cannot set commands, arguments, environment variables, paths, or the log.
-Each section below says what it can set:
-
-- agents and workers. lspool ignores one whose name is builtin or in your own file, and reports it as
-  *shadowed*.
-- routes, which come after yours.
-- lower limits. A smaller `idle_timeout` ends idle processes sooner.
-- narrower features for which a group uses a server.
+Each section below says what it can set. lspool ignores its agents and workers with a name that is builtin or
+in your own file, and reports them as *shadowed*. Its routes come after yours.
 
 lspool reads the file when the editor sends `initialize` or adds the folder. If the file has an error,
-`initialize` fails with a message, because a conversation without its route may use every tool. For a folder
-that the editor adds later, lspool shows a message and keeps its configuration. A file from `initialize`
-applies until the editor starts lspool again.
+`initialize` fails, because a conversation without its route may use every tool. For a folder that the editor
+adds later, lspool shows a message and keeps its configuration. A file from `initialize` applies until the
+editor starts lspool again.
 "#;
 
 fn chapter<T>(section: &Section<T>) -> String {
@@ -103,9 +98,27 @@ fn chapter<T>(section: &Section<T>) -> String {
     let mut fresh = (section.fresh)();
     // The chapter of a section says more than the key that holds it.
     let keys = section.keys.iter().filter(|key| !ty(key).starts_with("`["));
-    let entries = keys
-        .map(|key| wrapped(&format!("- `{}` ({}). {}", key.name, value_of(key, &mut fresh), key.doc), "  "));
-    heading + &entries.collect::<String>() + &in_workspace(section)
+    let (mut entries, mut in_groups) = (String::new(), String::new());
+    for key in keys {
+        let value = value_of(key, &mut fresh);
+        let entry = |doc: &str| wrapped(&format!("- `{}` ({value}). {doc}", key.name), "  ");
+        match key.doc.strip_prefix(IN_GROUP) {
+            Some(doc) => in_groups += &entry(&capitalized(doc)),
+            None => entries += &entry(key.doc),
+        }
+    }
+    if !in_groups.is_empty() {
+        in_groups.insert_str(0, "\nIn a [group](groups.md):\n\n");
+    }
+    heading + &entries + &in_groups + &in_workspace(section)
+}
+
+/// What the documentation of a key begins with if the key applies only in a group.
+const IN_GROUP: &str = "In a group: ";
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|it| it.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// What stands after a key: its default, with what a default does not show of its type.

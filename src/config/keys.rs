@@ -267,15 +267,15 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Flag(|it| &mut it.record.texts),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a recording keeps documents, prompts, and answers. Otherwise each of their \
-                  characters becomes an `x`. A recording never keeps secrets.",
+            doc: "Whether a recording keeps documents, prompts, and answers. Otherwise each of their characters \
+                  becomes an `x`.",
         },
         Key {
             name: "record_max_size",
             ty: Type::Size(|it| &mut it.record.max_size),
             workspace: Workspace::No,
             absent: "",
-            doc: "The size at which a recording ends. Its last line says so.",
+            doc: "The size at which a recording ends.",
         },
     ],
 };
@@ -318,8 +318,8 @@ pub(super) static BACKOFF: Section<Backoff> = Section {
 
 pub(super) static FOLDER: Section<FolderConfig> = Section {
     header: "[[folder]]",
-    doc: "Settings for one project. If several sections contain the first workspace folder, the innermost \
-          one applies. `[folder.server.NAME]` replaces the whole section `[server.NAME]`.",
+    doc: "Settings for one project. If several sections contain the first workspace folder, the innermost one \
+          applies. `[folder.server.NAME]` replaces the whole section `[server.NAME]`.",
     fresh: || FolderConfig { path: PathBuf::new(), servers: BTreeMap::new(), default_server: None },
     keys: &[
         Key {
@@ -348,7 +348,7 @@ pub(super) static FOLDER: Section<FolderConfig> = Section {
 
 pub(super) static TOOLS: Section<ToolsConfig> = Section {
     header: "[tools]",
-    doc: "Limits for builtin tools, where they are in use (`builtin_tools`). See [tools.md](tools.md).",
+    doc: "Limits for [builtin tools](tools.md).",
     fresh: ToolsConfig::default,
     keys: &[
         Key {
@@ -356,16 +356,16 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
             ty: Type::Names(|it| &mut it.allow),
             workspace: Workspace::No,
             absent: "a question about each command",
-            doc: "Commands that run without a question, such as `\"git status\"`, or `\"cargo test *\"` \
-                  with any further words ([tools.md](tools.md#permission)).",
+            doc: "[Commands](tools.md#permission) that run without a question, such as `\"git status\"`, or \
+                  `\"cargo test *\"` with any further words.",
         },
         Key {
             name: "confine",
             ty: Type::Flag(|it| &mut it.confine),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether commands can write only to the workspace and the temporary folders, where the \
-                  system supports this (Landlock on Linux).",
+            doc: "Whether commands can write only to the workspace and the temporary folders, where the system \
+                  supports this (Landlock on Linux).",
         },
         Key {
             name: "writable",
@@ -400,10 +400,9 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
 
 pub(super) static ROUTE: Section<RouteConfig> = Section {
     header: "[[route]]",
-    doc: "Which agent a conversation uses, if the editor names none. A route matches a \
-          `conversation/create` with all its values; without values it matches each. The first match \
-          applies, and yours come before those of workspace files. Without a match, the conversation has \
-          every tool.",
+    doc: "Which agent a conversation uses, if the editor names none. A route matches a `conversation/create` \
+          with all its values; without values it matches each. The first match applies; yours come before those \
+          of workspace files. Without a match, the conversation has every tool.",
     fresh: RouteConfig::default,
     keys: &[
         Key {

@@ -24,7 +24,7 @@ use super::{
     suggest::nearest,
     units::{parse_duration, parse_memory, parse_size, show_duration, show_size},
 };
-use crate::agents::tool_names;
+use crate::{agents::tool_names, util::redact::redact};
 
 /// Reads a file into `config`, which holds the defaults and all earlier files.
 pub(super) fn read(
@@ -109,8 +109,10 @@ impl<'a> Reader<'a> {
         1 + self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
     }
 
+    /// Notes an error. A value that a message quotes, or a key, may look like a secret.
     fn problem(&mut self, line: usize, key: &str, message: impl Into<String>) {
-        self.problems.push(Problem { line, key: key.to_owned(), message: message.into() });
+        let [key, message] = [key, &message.into()].map(|it| redact(it).into_owned());
+        self.problems.push(Problem { line, key, message });
     }
 
     fn section<T>(
@@ -626,8 +628,10 @@ fn any_text(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(it) if it.contains('\0') => Err("must not contain a NUL character".to_owned()),
         DeValue::String(it) => Ok(it.to_string()),
-        DeValue::Integer(it) => Err(format!("expected a string, found {it}; write \"{it}\"")),
-        DeValue::Float(it) => Err(format!("expected a string, found {it}; write \"{it}\"")),
+        // Without the number, which may be a secret: `args = ["--token", 1234]`.
+        DeValue::Integer(_) | DeValue::Float(_) => {
+            Err("expected a string, found a number; put it in quotes".to_owned())
+        }
         DeValue::Boolean(it) => Err(format!("expected a string, found {it}; write \"{it}\"")),
         DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
             Err(format!("expected a string in quotes, found {}", shown(value)))

@@ -15,7 +15,11 @@ use super::{
     servers::{commands, one_command},
 };
 use crate::{
-    cli::{inspect, instances, setup::Editor},
+    cli::{
+        inspect,
+        instances::{self, Reach},
+        setup::Editor,
+    },
     config::LogLevel,
     player::Speed,
     shell::discover::CliServers,
@@ -211,6 +215,9 @@ pub(super) enum Task {
     Restart {
         #[command(flatten)]
         backend: Named,
+        /// Act on every lspool that has such a server
+        #[arg(long, conflicts_with = "pid")]
+        all: bool,
         #[command(flatten)]
         which: Which,
     },
@@ -219,6 +226,9 @@ pub(super) enum Task {
     Stop {
         #[command(flatten)]
         backend: Named,
+        /// Act on every lspool that has such a server
+        #[arg(long, conflicts_with = "pid")]
+        all: bool,
         #[command(flatten)]
         which: Which,
     },
@@ -475,6 +485,10 @@ pub(super) struct Named {
     name: String,
 }
 
+fn reach(all: bool) -> Reach {
+    if all { Reach::All } else { Reach::One }
+}
+
 impl Task {
     /// What is to be done, and the options of lspool itself that were given with it.
     pub(super) fn command(self) -> Result<(Command, Serving), String> {
@@ -509,8 +523,12 @@ impl Task {
             Task::Status { json, watch, long, which } => {
                 (instances::Task::Status { json, watch, long }, which)
             }
-            Task::Restart { backend, which } => (instances::Task::Restart(backend.name), which),
-            Task::Stop { backend, which } => (instances::Task::Stop(backend.name), which),
+            Task::Restart { backend, all, which } => {
+                (instances::Task::Restart { name: backend.name, reach: reach(all) }, which)
+            }
+            Task::Stop { backend, all, which } => {
+                (instances::Task::Stop { name: backend.name, reach: reach(all) }, which)
+            }
             Task::Cancel { name, of, which } => (instances::Task::Cancel { name, of }, which),
             Task::Move { name, to, which } => (instances::Task::Move { name, to }, which),
             Task::Logs { backend, follow, which } => {

@@ -152,14 +152,15 @@ fn cli_parses_check_and_agents() {
 
 #[test]
 fn cli_parses_control_commands() {
-    use instances::Task;
+    use instances::{Reach, Task};
     let name = || "copilot".to_owned();
     for (line, task, pid) in [
         ("status", Task::Status { json: false, watch: false, long: false }, None),
         ("status -l", Task::Status { json: false, watch: false, long: true }, None),
         ("status --json --watch --pid 7", Task::Status { json: true, watch: true, long: false }, Some(7)),
-        ("restart copilot --pid=7", Task::Restart(name()), Some(7)),
-        ("stop copilot", Task::Stop(name()), None),
+        ("restart copilot --pid=7", Task::Restart { name: name(), reach: Reach::One }, Some(7)),
+        ("restart copilot --all", Task::Restart { name: name(), reach: Reach::All }, None),
+        ("stop copilot", Task::Stop { name: name(), reach: Reach::One }, None),
         ("move --to mode", Task::Move { name: None, to: "mode".to_owned() }, None),
         (
             "move copilot --to=process --pid 7",

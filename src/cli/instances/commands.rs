@@ -5,31 +5,62 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::{
-    Failure,
-    client::Error,
+    Failure, Reach,
+    client::{Client, Error},
     pick::{self, Seen},
 };
 use crate::util::text::plain;
 
-/// Restarts or stops a backend, and waits for the new state.
+/// Restarts or stops a backend, or each of that name, and waits for the new state.
 pub(super) async fn act(
     seen: Vec<Seen>,
     method: &str,
     name: &str,
+    reach: Reach,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let (mut client, name) = pick::backend(seen, name)?;
+    if reach == Reach::One {
+        let (mut client, name) = pick::backend(seen, name, "choose one with --pid, or all with --all")?;
+        let (said, is_done) = change(&mut client, method, &name).await?;
+        writeln!(out, "{said}")?;
+        return if is_done { Ok(()) } else { Err(Failure::Failed(String::new())) };
+    }
+    let mut is_done = true;
+    for (pid, fitting) in pick::backends(seen, name)? {
+        let (mut client, names) = match fitting {
+            Ok(fitting) => fitting,
+            Err(problem) => {
+                is_done = false;
+                writeln!(out, "lspool {pid}: {}", plain(&problem))?;
+                continue;
+            }
+        };
+        for name in names {
+            // One that has ended meanwhile must not keep the others from it.
+            let said = change(&mut client, method, &name).await;
+            let (said, is_changed) = match said {
+                Ok(it) => it,
+                Err(failure) => (plain(failure.message().unwrap_or_default()), false),
+            };
+            is_done &= is_changed;
+            writeln!(out, "lspool {pid}: {said}")?;
+        }
+    }
+    if is_done { Ok(()) } else { Err(Failure::Failed(String::new())) }
+}
+
+/// Asks for a new state, and waits for it: the words for the user, and whether it came.
+async fn change(client: &mut Client, method: &str, name: &str) -> Result<(String, bool), Failure> {
     match client.request(method, &json!({"name": name})).await {
         Ok(answer) => {
             let state = answer["state"].as_str().unwrap_or("done");
-            Ok(writeln!(out, "{}: {}", plain(&name), plain(state))?)
+            Ok((format!("{}: {}", plain(name), plain(state)), true))
         }
         Err(Error::Refused(why)) => {
             // `NAME has failed: why`, or a reason why lspool did not try.
             let why =
                 why.strip_prefix(&format!("{name} has ")).map_or(format!("failed: {why}"), ToOwned::to_owned);
-            writeln!(out, "{}: {}", plain(&name), plain(&why))?;
-            Err(Failure::Failed(String::new()))
+            Ok((format!("{}: {}", plain(name), plain(&why)), false))
         }
         Err(other) => Err(other.into()),
     }

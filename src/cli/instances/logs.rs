@@ -17,7 +17,7 @@ pub(super) async fn run(
     follow: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let (mut client, name) = pick::backend(seen, name)?;
+    let (mut client, name) = pick::backend(seen, name, "choose one with --pid")?;
     let mut interrupts = Interrupts::listen();
     let params = json!({"name": name, "follow": follow});
     let answer = tokio::select! {

@@ -1,6 +1,6 @@
 //! Finds the running lspools and the backend that a name means.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::timeout};
@@ -126,64 +126,90 @@ fn fit(backend: &Backend, wanted: &str) -> Option<Fit> {
     fits.max()
 }
 
-/// The only backend that fits, with the connection to its lspool and its whole name.
-pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String), Failure> {
-    let mut silent = Vec::new();
-    let mut fitting: Vec<(Fit, usize, String)> = Vec::new();
-    for (n, it) in seen.iter().enumerate() {
-        match &it.answer {
-            Ok(answer) => fitting.extend(
-                answer.status.backends.iter().filter_map(|it| Some((fit(it, wanted)?, n, it.name.clone()))),
-            ),
-            Err(problem) => silent.push(format!("lspool {}: {problem}", it.instance.pid)),
-        }
-    }
+/// The backends whose names fit best: the place of the lspool, and the whole name.
+fn best(seen: &[Seen], wanted: &str) -> Vec<(usize, String)> {
+    let backends = |it: &Seen| it.answer.as_ref().map(|it| it.status.backends.clone()).unwrap_or_default();
+    let all = seen.iter().enumerate().flat_map(|(n, it)| backends(it).into_iter().map(move |it| (n, it)));
+    let mut fitting: Vec<(Fit, usize, String)> =
+        all.filter_map(|(n, it)| Some((fit(&it, wanted)?, n, it.name))).collect();
     let best = fitting.iter().map(|it| it.0).max();
     fitting.retain(|it| Some(it.0) == best);
+    fitting.into_iter().map(|(_, n, name)| (n, name)).collect()
+}
+
+/// Why no backend fits.
+fn unknown(seen: &[Seen], wanted: &str) -> Failure {
+    let silent = seen.iter().filter_map(|it| Some((it.instance.pid, it.answer.as_ref().err()?)));
+    let silent: Vec<_> = silent.map(|(pid, problem)| format!("lspool {pid}: {problem}")).collect();
+    if silent.len() == seen.len() {
+        return Failure::Failed(silent.join("\n"));
+    }
+    let known = seen.iter().filter_map(|it| it.answer.as_ref().ok()).flat_map(|it| &it.status.backends);
+    let mut known: Vec<_> = known.map(|it| format!("  {}", plain(&it.name))).collect();
+    let mut seen_names = BTreeSet::new();
+    known.retain(|it| seen_names.insert(it.clone()));
+    let there_is = if known.is_empty() { "none has started yet" } else { "expected one of" };
+    let head = format!("unknown server {wanted:?}; {there_is}");
+    Failure::Usage(lines([head].into_iter().chain(known).chain(silent)))
+}
+
+/// The only backend that fits, with the connection to its lspool and its whole name. `choices` says how to choose one
+/// of several.
+pub(super) fn backend(seen: Vec<Seen>, wanted: &str, choices: &str) -> Result<(Client, String), Failure> {
+    let mut fitting = best(&seen, wanted);
     prefer_here(&mut fitting, &seen);
     match fitting.as_slice() {
-        [(_, n, name)] => {
+        [(n, name)] => {
             let (n, name) = (*n, name.clone());
             let answer = seen.into_iter().nth(n).and_then(|it| it.answer.ok());
             let answer = answer.ok_or_else(|| Failure::Failed("it does not answer".to_owned()))?;
             Ok((answer.client, name))
         }
-        [] if silent.len() == seen.len() => Err(Failure::Failed(silent.join("\n"))),
-        [] => {
-            let known =
-                seen.iter().filter_map(|it| it.answer.as_ref().ok()).flat_map(|it| &it.status.backends);
-            let known: Vec<_> = known.map(|it| format!("  {}", plain(&it.name))).collect();
-            let there_is = if known.is_empty() { "none has started yet" } else { "expected one of" };
-            let head = format!("unknown server {wanted:?}; {there_is}");
-            Err(Failure::Usage(lines([head].into_iter().chain(known).chain(silent))))
-        }
-        [(_, first, _), rest @ ..] if rest.iter().all(|(_, n, _)| n == first) => {
-            let names = fitting.iter().map(|(_, _, name)| format!("  {}", plain(name)));
+        [] => Err(unknown(&seen, wanted)),
+        [(first, _), rest @ ..] if rest.iter().all(|(n, _)| n == first) => {
+            let names = fitting.iter().map(|(_, name)| format!("  {}", plain(name)));
             Err(Failure::Usage(lines(
                 [format!("{wanted:?} is ambiguous; expected one of")].into_iter().chain(names),
             )))
         }
         several => {
-            let choice = |(_, n, name): &(Fit, usize, String)| {
+            let choice = |(n, name): &(usize, String)| {
                 let it = &seen[*n];
                 let workspace = it.answer.as_ref().ok().and_then(|it| it.status.workspace.as_deref());
                 let workspace = plain(workspace.unwrap_or("no workspace"));
                 format!("  --pid {}  {workspace}  {}", it.instance.pid, plain(name))
             };
-            let head = format!("several lspools have a {wanted:?}; choose one with --pid");
+            let head = format!("several lspools have a {wanted:?}; {choices}");
             Err(Failure::Usage(lines([head].into_iter().chain(several.iter().map(choice)))))
         }
     }
 }
 
+/// The connection to an lspool and the names of its backends that fit, or why it does not answer.
+type Fitting = Result<(Client, Vec<String>), String>;
+
+/// All backends that fit, by the pid of their lspool.
+pub(super) fn backends(seen: Vec<Seen>, wanted: &str) -> Result<Vec<(u32, Fitting)>, Failure> {
+    let fitting = best(&seen, wanted);
+    if fitting.is_empty() {
+        return Err(unknown(&seen, wanted));
+    }
+    let names = |n: usize| fitting.iter().filter(|it| it.0 == n).map(|it| it.1.clone()).collect::<Vec<_>>();
+    let all = seen.into_iter().enumerate().map(|(n, it)| {
+        let fitting = it.answer.map(|answer| (answer.client, names(n)));
+        (it.instance.pid, fitting)
+    });
+    Ok(all.collect())
+}
+
 /// The one lspool that has an agent of this name at work.
 pub(super) fn agent(seen: Vec<Seen>, name: &str) -> Result<Client, Failure> {
     let has_it = |it: &Seen| it.answer.as_ref().is_ok_and(|it| it.status.has_agent(name));
-    let mut fitting: Vec<(Fit, usize, String)> =
-        (0..seen.len()).filter(|n| has_it(&seen[*n])).map(|n| (Fit::Is, n, name.to_owned())).collect();
+    let mut fitting: Vec<(usize, String)> =
+        (0..seen.len()).filter(|n| has_it(&seen[*n])).map(|n| (n, name.to_owned())).collect();
     prefer_here(&mut fitting, &seen);
     match fitting[..] {
-        [(_, n, _)] => {
+        [(n, _)] => {
             let answer = seen.into_iter().nth(n).and_then(|it| it.answer.ok());
             answer.map(|it| it.client).ok_or_else(|| Failure::Failed("it does not answer".to_owned()))
         }
@@ -195,16 +221,16 @@ pub(super) fn agent(seen: Vec<Seen>, name: &str) -> Result<Client, Failure> {
 }
 
 /// Of several lspools, the one whose workspace holds the current folder is meant.
-fn prefer_here(fitting: &mut Vec<(Fit, usize, String)>, seen: &[Seen]) {
+fn prefer_here(fitting: &mut Vec<(usize, String)>, seen: &[Seen]) {
     let Ok(here) = std::env::current_dir() else { return };
     let is_here = |n: usize| {
         let status = seen[n].answer.as_ref().ok().map(|it| &it.status);
         status.and_then(|it| it.workspace.as_deref()).is_some_and(|it| here.starts_with(it))
     };
-    let mut those: Vec<usize> = fitting.iter().map(|it| it.1).filter(|n| is_here(*n)).collect();
+    let mut those: Vec<usize> = fitting.iter().map(|it| it.0).filter(|n| is_here(*n)).collect();
     those.dedup();
     if let [only] = those[..] {
-        fitting.retain(|it| it.1 == only);
+        fitting.retain(|it| it.0 == only);
     }
 }
 

@@ -5,8 +5,8 @@ use crate::config::{AgentConfig, AgentSource, SubAgentsConfig};
 
 pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
     header: "[agent.NAME]",
-    doc: "An agent: a tool set, and instructions for a sub-agent of this name. Agents with equal tool \
-          sets share a process. Files can also define agents: see [agents.md](agents.md).",
+    doc: "A tool set, and instructions for a sub-agent of this name. Agents with equal tool sets share a \
+          process. [Files](agents.md#files) can also define agents.",
     fresh: || AgentConfig::of(AgentSource::User),
     keys: &[
         Key {
@@ -14,15 +14,15 @@ pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
             ty: Type::OptionalToolNames(|it| &mut it.tools),
             workspace: Workspace::Yes,
             absent: "every tool",
-            doc: "The [names](agents.md#tool-names) of the tools that it may use, also with `*` at the end, or \
-                  those of other programs (`Read`, `Bash`). `[]` is none.",
+            doc: "The [names](agents.md#tool-names) of its tools, also with `*` at the end, or those of other \
+                  programs (`Read`, `Bash`). `[]` is none.",
         },
         Key {
             name: "disallowed_tools",
             ty: Type::ToolNames(|it| &mut it.disallowed_tools),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "Tools to remove from `tools`, written in the same way.",
+            doc: "Tools to remove from `tools`, in the same form.",
         },
         Key {
             name: "description",
@@ -43,7 +43,7 @@ pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
             ty: Type::Text(|it| &mut it.model),
             workspace: Workspace::Yes,
             absent: "the model of the lead",
-            doc: "The id or the name of a model, or a tier of `[models]`.",
+            doc: "The id or name of a model, or a tier of `[models]`.",
         },
         Key {
             name: "max_turns",
@@ -57,22 +57,21 @@ pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
             ty: Type::Flag(|it| &mut it.lead),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a conversation with this agent may start sub-agents, with the tool \
-                  `delegate_task`.",
+            doc: "Whether a conversation with this agent may start sub-agents.",
         },
         Key {
             name: "isolation",
             ty: Type::OptionalIsolation(|it| &mut it.isolation),
             workspace: Workspace::No,
             absent: "as for the server",
-            doc: "What keeps its conversations to their tools: see `isolation` of `[server.NAME]`.",
+            doc: "See `isolation` of `[server.NAME]`.",
         },
     ],
 };
 
 pub(in crate::config) static SUB_AGENTS: Section<SubAgentsConfig> = Section {
     header: "[subagents]",
-    doc: "Limits for the sub-agents that a lead starts in one turn. See [agents.md](agents.md).",
+    doc: "Limits for the [sub-agents](agents.md#leads-and-sub-agents) that a lead starts in one turn.",
     fresh: SubAgentsConfig::default,
     keys: &[
         Key {
@@ -87,21 +86,21 @@ pub(in crate::config) static SUB_AGENTS: Section<SubAgentsConfig> = Section {
             ty: Type::Count(|it| &mut it.max_subagents),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many one turn may start in all. After that the tool returns an error.",
+            doc: "How many one turn may start in all. Then the tool returns an error.",
         },
         Key {
             name: "max_followups",
             ty: Type::Count(|it| &mut it.max_followups),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How often in one turn lspool gives results to the lead and lets it continue.",
+            doc: "How often in one turn the lead gets results and continues.",
         },
         Key {
             name: "time_limit",
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a sub-agent may take. lspool then stops it, and gives the lead its text so far.",
+            doc: "How long a sub-agent may take. Then lspool stops it, and gives the lead its text so far.",
         },
     ],
 };

@@ -6,8 +6,8 @@ use crate::config::{GroupConfig, MemberConfig};
 pub(in crate::config) static GROUP: Section<GroupConfig> = Section {
     header: "[group.NAME]",
     doc: "Several servers that the editor sees as one ([groups.md](groups.md)). `lspool --group NAME` starts \
-          them. A group of one is that server, without the features of a group. A group of yours takes the \
-          place of a preset of the same name.",
+          them. A group of one is that server, without the features of a group. Your group replaces a preset of \
+          its name.",
     fresh: GroupConfig::default,
     keys: &[
         Key {
@@ -15,32 +15,32 @@ pub(in crate::config) static GROUP: Section<GroupConfig> = Section {
             ty: Type::Members(|it| &mut it.servers),
             workspace: Workspace::No,
             absent: "",
-            doc: "The members, best rank first: names of servers, or `{ server = \"ruff\", except = \
-                  [\"hover\"] }`, where `only` and `except` narrow those of the server's section.",
+            doc: "The members, best rank first: names of servers, or `{ server = \"ruff\", except = [\"hover\"] \
+                  }`, where `only` and `except` narrow those of the server's section.",
         },
         Key {
             name: "order",
             ty: Type::Order(|it| &mut it.order),
             workspace: Workspace::No,
             absent: "the order of `servers`",
-            doc: "Who goes first for a feature, such as `{ format = [\"ruff\"] }`. The other members follow \
-                  in the order of `servers`.",
+            doc: "Which members go first for a feature, such as `{ format = [\"ruff\"] }`. The others follow in \
+                  the order of `servers`.",
         },
         Key {
             name: "combine",
             ty: Type::Combine(|it| &mut it.combine),
             workspace: Workspace::No,
             absent: "as [groups.md](groups.md) says",
-            doc: "How lspool makes one answer of several for a feature: `\"all\"` joins them, `\"first\"` takes \
-                  the best that is not empty. Not for features that change files, and `\"all\"` not for those \
-                  with one answer.",
+            doc: "How lspool combines answers for a feature: `\"all\"` joins them, `\"first\"` takes the best \
+                  that is not empty. Not for features that change files, and `\"all\"` not for those with one \
+                  answer.",
         },
         Key {
             name: "wait",
             ty: Type::Waits(|it| &mut it.wait),
             workspace: Workspace::No,
             absent: "300 ms to 3 s",
-            doc: "How long lspool waits for the other members once one has something to say, by feature, such \
+            doc: "How long lspool waits, by feature, for the other members once one has something to say, such \
                   as `{ completion = \"500ms\" }`.",
         },
         Key {
@@ -48,16 +48,15 @@ pub(in crate::config) static GROUP: Section<GroupConfig> = Section {
             ty: Type::Duration(|it| &mut it.start_wait),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long lspool waits with the answer to `initialize` for other members once one has \
-                  answered.",
+            doc: "How long the answer to `initialize` waits for other members once one has answered.",
         },
         Key {
             name: "diagnostics_wait",
             ty: Type::Duration(|it| &mut it.diagnostics_wait),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long the first diagnostics for a version of a document wait for those of the other members \
-                  that have published some for it before.",
+            doc: "How long the first diagnostics for a version of a document wait for the other members that \
+                  have published some for it before.",
         },
     ],
 };

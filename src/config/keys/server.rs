@@ -7,8 +7,8 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
     header: "[server.NAME]",
     doc: "How lspool starts a server, and its limits. Without a section, lspool searches for \
           `copilot-language-server`. A command on the command line (`lspool -- COMMAND …`) replaces only \
-          `command` and `args` of a section: `copilot` for a Copilot server, else the one with the name \
-          of the executable without extension.",
+          `command` and `args` of a section: `copilot` for a Copilot server, else the one with the name of the \
+          executable without extension.",
     fresh: ServerConfig::default,
     keys: &[
         Key {
@@ -16,8 +16,8 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Command(|it| &mut it.command),
             workspace: Workspace::No,
             absent: "the name of the section; for `copilot`, lspool searches for `copilot-language-server`",
-            doc: "The executable: a path, or a bare name, which lspool looks up in the absolute entries of `PATH` \
-                  outside the workspace folders.",
+            doc: "A path, or a bare name, which lspool looks up in the absolute entries of `PATH` outside the \
+                  workspace folders.",
         },
         Key {
             name: "args",
@@ -45,68 +45,66 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::ServerKind(|it| &mut it.kind),
             workspace: Workspace::No,
             absent: "derived from the command",
-            doc: "The kind of server. Tool sets apply only to a Copilot server.",
+            doc: "Tool sets apply only to a Copilot server.",
         },
         Key {
             name: "max_processes",
             ty: Type::CountOrLess(|it| &mut it.max_processes, |it| &mut it.max_large_processes),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of the server may run at once. For one more, lspool stops the one \
-                  whose last turn is longest ago. If all are in use, `on_limit` decides. The default is 4 \
-                  for a Copilot server before 1.520, which uses about 1 GB for each process, three times as \
-                  much as later ones ([versions](copilot-server.md#versions)).",
+            doc: "How many processes of the server may run. For one more, lspool stops the one whose last turn \
+                  is longest ago. If all are in use, `on_limit` decides. The default is 4 for a Copilot server \
+                  before 1.520, which uses [more memory](copilot-server.md#versions).",
         },
         Key {
             name: "isolation",
             ty: Type::Isolation(|it| &mut it.isolation),
             workspace: Workspace::No,
             absent: "",
-            doc: "What keeps a conversation to its tools ([isolation.md](isolation.md)): a process for each \
-                  tool set, or a chat mode where that is as safe.",
+            doc: "What keeps a conversation to its tools ([isolation.md](isolation.md)): a process for each tool \
+                  set, or a chat mode where that is as safe.",
         },
         Key {
             name: "on_limit",
             ty: Type::OnLimit(|it| &mut it.on_limit),
             workspace: Workspace::No,
             absent: "",
-            doc: "What happens to a conversation beyond `max_processes`: a chat mode serves it where that \
-                  is as safe, or lspool refuses it.",
+            doc: "Whether a chat mode serves a conversation beyond `max_processes`, where that is as safe, or \
+                  lspool refuses it.",
         },
         Key {
             name: "warm_spares",
             ty: Type::Amount(|it| &mut it.warm_spares),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of a Copilot server lspool keeps started and signed in. A new \
-                  partition or a restart takes one within milliseconds. Spares count for \
-                  `max_processes`, and make room for others. Tool sets that need different capabilities \
-                  of the editor have this number each.",
+            doc: "How many processes of a Copilot server lspool keeps started and signed in. A new partition or \
+                  a restart takes one within milliseconds. Spares count for `max_processes`, and make room for \
+                  others. Tool sets that need different capabilities of the editor get this number each.",
         },
         Key {
             name: "idle_timeout",
             ty: Type::Duration(|it| &mut it.idle_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process without an open request keeps running, except the one that serves \
-                  the editor. Its conversations come back at their next turn. `\"0s\"`: until its last \
-                  conversation ends, or another process needs its place.",
+            doc: "How long a process without an open request keeps running, except the one that serves the \
+                  editor. Its conversations come back at their next turn. `\"0s\"`: until its last conversation \
+                  ends, or another process needs its place.",
         },
         Key {
             name: "startup_timeout",
             ty: Type::Duration(|it| &mut it.startup_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process may be silent, on stdout and stderr, before it has answered \
-                  `initialize`. Then lspool stops it, and the waiting requests fail.",
+            doc: "How long a process may be silent, on stdout and stderr, before it has answered `initialize`. \
+                  Then lspool stops it, and the waiting requests fail.",
         },
         Key {
             name: "mcp_wait",
             ty: Type::Duration(|it| &mut it.mcp_wait),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long turns of a restricted tool set wait for the MCP servers that it names. Then \
-                  they run without the missing ones, and a message names these.",
+            doc: "How long turns of a restricted tool set wait for its MCP servers. Then they run without the \
+                  missing ones, and a message names these.",
         },
         Key {
             name: "max_message",
@@ -120,25 +118,24 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::TurnRecovery(|it| &mut it.turn_recovery),
             workspace: Workspace::No,
             absent: "",
-            doc: "What happens to a turn when its Copilot server dies: the next process continues it, or \
-                  it ends with an error.",
+            doc: "Whether the next process continues a turn when its Copilot server dies, or the turn ends with \
+                  an error.",
         },
         Key {
             name: "delegation",
             ty: Type::Delegation(|it| &mut it.delegation),
             workspace: Workspace::No,
             absent: "",
-            doc: "The tool with which a lead starts sub-agents ([agents.md](agents.md)). \
-                  `\"run_in_terminal\"` is for older servers, which do not forward calls of unknown tools.",
+            doc: "The tool with which a lead starts sub-agents. `\"run_in_terminal\"` is for [older \
+                  servers](agents.md#older-servers).",
         },
         Key {
             name: "builtin_tools",
             ty: Type::BuiltinTools(|it| &mut it.builtin_tools),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether lspool offers its builtin tools to a Copilot server ([tools.md](tools.md)). \
-                  `\"fallback\"`: each tool, unless the editor has registered one of that name. `lspool \
-                  orchestrate` always offers them.",
+            doc: "`\"fallback\"`: a Copilot server gets each [builtin tool](tools.md), unless the editor has \
+                  registered one of that name. `lspool orchestrate` always offers them.",
         },
         Key {
             name: "exact_restore",
@@ -146,74 +143,71 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "Whether a Copilot server records its requests to the model, on a memory file system if \
-                  possible. After a crash the next process then sends the same bytes, so attachments, \
-                  context, and the model's prompt cache stay. Otherwise only questions, answers, and tool \
-                  calls come back.",
+                  possible. After a crash the next process then sends the same bytes, so attachments, context, \
+                  and the model's prompt cache stay. Otherwise only questions, answers, and tool calls come \
+                  back.",
         },
         Key {
             name: "repeat",
             ty: Type::Args(|it| &mut it.repeat),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "Further methods whose latest message a restarted server must get, before the open \
-                  documents, such as `[\"my/setUp\"]`. lspool knows those of the Language Server Protocol \
-                  and of common CSS, HTML, JSON, YAML, and C# servers.",
+            doc: "Further methods whose latest message a restarted server gets before the open documents, such \
+                  as `[\"my/setUp\"]`. lspool knows those of the Language Server Protocol and of common CSS, \
+                  HTML, JSON, YAML, and C# servers.",
         },
         Key {
             name: "languages",
             ty: Type::Names(|it| &mut it.languages),
             workspace: Workspace::No,
             absent: "all",
-            doc: "The `languageId`s of the documents for which lspool uses the server: in a group, and for \
-                  [code tools](code-tools.md#servers).",
+            doc: "The `languageId`s of its documents, in a group and for [code tools](code-tools.md#servers).",
         },
         Key {
             name: "files",
             ty: Type::Globs(|it| &mut it.files),
             workspace: Workspace::No,
             absent: "all",
-            doc: "In a group: globs of the documents for which lspool uses the server, such as \
-                  `**/*.test.ts`. A document must fit `languages` as well.",
+            doc: "In a group: globs of its documents, such as `**/*.test.ts`. A document must fit `languages` \
+                  too.",
         },
         Key {
             name: "root_markers",
             ty: Type::Markers(|it| &mut it.root_markers),
             workspace: Workspace::No,
             absent: "none",
-            doc: "In a group: files or folders that mark the root of a project, such as `biome.json`. The \
-                  server works in the nearest folder that has one: the workspace folder, one above it, or one \
-                  at most two levels below.",
+            doc: "In a group: files or folders that mark the root of a project, such as `biome.json`. The server \
+                  works in the nearest folder that has one: the workspace folder, one above it, or one at most \
+                  two levels below.",
         },
         Key {
             name: "root_required",
             ty: Type::Flag(|it| &mut it.root_required),
             workspace: Workspace::No,
             absent: "",
-            doc: "In a group: whether lspool leaves the server out of workspaces without any of \
-                  `root_markers`.",
+            doc: "In a group: whether workspaces without any of `root_markers` do not use the server.",
         },
         Key {
             name: "handles",
             ty: Type::Methods(|it| &mut it.handles),
             workspace: Workspace::No,
             absent: "none",
-            doc: "In a group: methods that lspool sends to this server alone, such as `rust-analyzer/*`.",
+            doc: "In a group: methods for this server alone, such as `rust-analyzer/*`.",
         },
         Key {
             name: "start",
             ty: Type::StartAt(|it| &mut it.start),
             workspace: Workspace::No,
             absent: "",
-            doc: "In a group: whether the server starts with the others, or with the first document for which \
-                  lspool uses it. Few editors can take the features of a server that starts later.",
+            doc: "In a group: whether the server starts with the others, or with its first document. Few editors \
+                  can take features that come later.",
         },
         Key {
             name: "only",
             ty: Type::Only(|it| &mut it.only),
             workspace: Workspace::Smaller,
             absent: "every feature",
-            doc: "In a group: the only features for which lspool uses the server. \
-                  [groups.md](groups.md#features) lists the features.",
+            doc: "In a group: the only [features](groups.md#features) for which lspool uses the server.",
         },
         Key {
             name: "except",
@@ -227,48 +221,47 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Json(|it| &mut it.settings),
             workspace: Workspace::No,
             absent: "none",
-            doc: "In a group: settings that lspool lays over those of the editor when the server asks for its \
-                  configuration. Section `a.b` is the table `b` in the table `a`.",
+            doc: "In a group: settings for this server, which override those of the editor. Section `a.b` is the \
+                  table `b` in the table `a`.",
         },
         Key {
             name: "init_options",
             ty: Type::Json(|it| &mut it.init_options),
             workspace: Workspace::No,
             absent: "none",
-            doc: "In a group: the same for the editor's `initializationOptions`.",
+            doc: "In a group: the same for `initializationOptions`.",
         },
         Key {
             name: "profile",
             ty: Type::Profile(|it| &mut it.policy),
             workspace: Workspace::No,
             absent: "`\"resilient\"`",
-            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: it does \
-                  not. `best-effort`: it does not, and `initialize` succeeds even if the server cannot \
-                  start. The next five keys and `backoff` override single settings.",
+            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: it does not. \
+                  `best-effort`: it does not, and `initialize` succeeds even if the server cannot start. The \
+                  next five keys and `backoff` override single settings.",
         },
         Key {
             name: "restart",
             ty: Type::Restart(|it| &mut it.policy.restart),
             workspace: Workspace::No,
             absent: "",
-            doc: "When lspool restarts a process. `on-failure`: after any exit that nobody asked for, also \
-                  with code 0, but a partition only when it is needed. `always`: a partition too.",
+            doc: "`on-failure`: after any exit that nobody asked for, also with code 0, but a partition only \
+                  when it is needed. `always`: a partition too.",
         },
         Key {
             name: "required",
             ty: Type::Flag(|it| &mut it.policy.required),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether `initialize` fails if the server cannot start. Otherwise lspool answers with no \
-                  capabilities and shows a message.",
+            doc: "Whether `initialize` fails if the server cannot start. Otherwise lspool shows a message.",
         },
         Key {
             name: "max_restarts",
             ty: Type::Count(|it| &mut it.policy.max_restarts),
             workspace: Workspace::No,
             absent: "",
-            doc: "How many restarts lspool attempts within `restart_window`. Then the server has failed, \
-                  until a user restarts it. A server that has never been ready gets two starts.",
+            doc: "How many restarts lspool attempts within `restart_window`. Then the server has failed, until a \
+                  user restarts it. A server that was never ready gets two starts.",
         },
         Key {
             name: "restart_window",
@@ -311,8 +304,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::OptionalDuration(|it| &mut it.hang_timeout),
             workspace: Workspace::No,
             absent: "`\"1m\"` for a Copilot server, `\"0s\"` for others",
-            doc: "How long a degraded process may stay silent before lspool ends and restarts it. \
-                  `\"0s\"`: forever.",
+            doc: "How long a degraded process may stay silent before lspool restarts it. `\"0s\"`: forever.",
         },
         Key {
             name: "write_stall",
@@ -326,17 +318,17 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Duration(|it| &mut it.shutdown_grace),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long lspool waits for the answer to `shutdown`, and again for a process to end after \
-                  `exit`. Then it sends SIGTERM, and SIGKILL 1.5 s later.",
+            doc: "How long lspool waits for the answer to `shutdown`, and again for the end after `exit`. Then \
+                  it sends SIGTERM, and SIGKILL 1.5 s later.",
         },
         Key {
             name: "memory_limit",
             ty: Type::OptionalSize(|it| &mut it.memory_limit),
             workspace: Workspace::No,
             absent: "none",
-            doc: "How much memory a process may use, with those that it has started. Above the limit, \
-                  lspool replaces it when no request is open. If it exceeds the limit within a minute of \
-                  its start, lspool shows a message, and replaces it only at twice the limit.",
+            doc: "How much memory a process may use, with those that it has started. lspool replaces a larger \
+                  process when no request is open. If the process gets larger within a minute of its start, \
+                  lspool shows a message, and replaces it only at twice the limit.",
         },
     ],
 };

@@ -5,8 +5,8 @@ use crate::config::{AgentSource, OrchestrationConfig, WorkerConfig};
 
 pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
     header: "[worker.ROLE]",
-    doc: "A worker that can do a task of a plan. See [orchestration.md](orchestration.md). Builtin \
-          workers keep the settings that your file does not change. A workspace file only adds workers.",
+    doc: "A worker that can do a task of a plan ([orchestration.md](orchestration.md)). Builtin workers keep the \
+          settings that your file does not change. A workspace file only adds workers.",
     fresh: || WorkerConfig::of("", AgentSource::User),
     keys: &[
         Key {
@@ -14,7 +14,7 @@ pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
             ty: Type::Text(|it| &mut it.description),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "What the worker is good for. The planner reads this.",
+            doc: "Its abilities. The planner reads this.",
         },
         Key {
             name: "system_prompt",
@@ -28,14 +28,14 @@ pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
             ty: Type::Text(|it| &mut it.model),
             workspace: Workspace::Yes,
             absent: "the model of the orchestration",
-            doc: "The id or the name of a model, or a tier of `[models]`.",
+            doc: "The id or name of a model, or a tier of `[models]`.",
         },
         Key {
             name: "tools",
             ty: Type::OptionalToolNames(|it| &mut it.tools),
             workspace: Workspace::Yes,
             absent: "every tool",
-            doc: "The tools that it may use, written as for an agent. `[]` is none.",
+            doc: "Its tools, written as for an agent. `[]` is none.",
         },
         Key {
             name: "agent_mode",
@@ -56,7 +56,7 @@ pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
 
 pub(in crate::config) static ORCHESTRATION: Section<OrchestrationConfig> = Section {
     header: "[orchestration]",
-    doc: "Limits for the work on one goal. See [orchestration.md](orchestration.md).",
+    doc: "Limits for the work on one goal.",
     fresh: OrchestrationConfig::default,
     keys: &[
         Key {

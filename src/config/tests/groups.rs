@@ -58,7 +58,7 @@ wait = "1s"
         &expect![[r#"
             config.toml:2: `default_group`: unknown group "pyhton"; did you mean "python"?
             config.toml:4: `group.a.servers[2]`: the group names "ruff" twice
-            config.toml:4: `group.a.servers[3]`: expected a string, found 1; write "1"
+            config.toml:4: `group.a.servers[3]`: expected a string, found a number; put it in quotes
             config.toml:5: `group.a.servers[4]`: the group names "mine" twice
             config.toml:5: `group.a.servers[4].onyl`: unknown key; did you mean `only`?
             config.toml:5: `group.a.servers[5].server`: missing; this key is required

@@ -123,11 +123,37 @@ fn ambiguous_backend_lists_instances() {
         &["stop", "copilot"],
         2,
         "",
-        "lspool: several lspools have a \"copilot\"; choose one with --pid\n  --pid 11  /one  copilot\n  --pid 12  /two  copilot\n",
+        "lspool: several lspools have a \"copilot\"; choose one with --pid, or all with --all\n  --pid 11  /one  copilot\n  --pid 12  /two  copilot\n",
     );
     says(&sandbox, &["stop", "copilot", "--pid", "12"], 0, "copilot: stopped\n", "");
     let is_asked = |fake: &Fake| fake.asked().iter().any(|it| it[0] == "lspool/stop");
     assert!(is_asked(&second) && !is_asked(&first));
+}
+
+#[test]
+fn restart_with_all_reaches_every_lspool_with_such_a_server() {
+    let sandbox = Sandbox::new();
+    let ready = || answers("lspool/restart", json!({"result": {"state": "ready"}}));
+    let failed = answers("lspool/restart", refusal(-32803, "pyright has failed: exit code 1"));
+    let first = Fake::new(&sandbox, 11, 1, vec![has(11, "/one", &["pyright"]), ready()]);
+    let second = Fake::new(&sandbox, 12, 2, vec![has(12, "/two", &["ruff"]), ready()]);
+    let third = Fake::new(&sandbox, 13, 3, vec![has(13, "/three", &["ruff", "pyright"]), ready()]);
+    let told = "lspool 11: pyright: ready\nlspool 13: pyright: ready\n";
+    says(&sandbox, &["restart", "pyright", "--all"], 0, told, "");
+    let asked = |fake: &Fake| fake.asked().into_iter().filter(|it| it[0] == "lspool/restart").count();
+    assert_eq!([&first, &second, &third].map(asked), [1, 0, 1]);
+    says(
+        &sandbox,
+        &["restart", "x", "--all"],
+        2,
+        "",
+        "lspool: unknown server \"x\"; expected one of\n  pyright\n  ruff\n",
+    );
+    // One that fails keeps no other from it.
+    drop(first);
+    let _fails = Fake::new(&sandbox, 10, 0, vec![has(10, "/zero", &["pyright"]), failed]);
+    let told = "lspool 10: pyright: failed: exit code 1\nlspool 13: pyright: ready\n";
+    says(&sandbox, &["restart", "pyright", "--all"], 1, told, "");
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn command_asks_for_pid_when_two_instances_match() {
     let (second, second_server, _) = start(&sandbox, &other);
     assert_eq!(status(&sandbox)["instances"].as_array().map(Vec::len), Some(2));
     let several = format!(
-        "lspool: several lspools have a \"{NAME}\"; choose one with --pid\n  --pid {}  no workspace  {NAME}\n  --pid {}  no \
+        "lspool: several lspools have a \"{NAME}\"; choose one with --pid, or all with --all\n  --pid {}  no workspace  {NAME}\n  --pid {}  no \
          workspace  {NAME}\n",
         first.pid(),
         second.pid()

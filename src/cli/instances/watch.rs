@@ -180,25 +180,13 @@ fn essence(all: &BTreeMap<Instance, Watched>) -> Value {
 }
 
 fn text(all: &BTreeMap<Instance, Watched>, screen: Screen) -> String {
-    let mut lines = Vec::new();
-    for (instance, it) in all {
-        let Some(said) = &it.said else { continue };
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
-        let status = said.as_ref().map_err(Clone::clone).and_then(Status::read);
-        report::instance(
-            instance.pid,
-            status.as_ref().map_err(String::as_str),
-            unix_millis(),
-            screen,
-            &mut lines,
-        );
+    let status = |said: &Said| said.as_ref().map_err(Clone::clone).and_then(Status::read);
+    let all = all.iter().filter_map(|(instance, it)| Some((instance.pid, status(it.said.as_ref()?))));
+    let all: Vec<_> = all.collect();
+    match all.is_empty() {
+        true => "no lspool is running\n".to_owned(),
+        false => report::text_of(&all, unix_millis(), screen),
     }
-    if lines.is_empty() {
-        lines.push("no lspool is running".to_owned());
-    }
-    lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }
 
 /// Draws over the last output, without flicker.

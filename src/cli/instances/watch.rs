@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    Failure, Interrupts,
+    Failure, Interrupts, Keys,
     client::{Client, Error},
     nobody,
     pick::{PATIENCE, sockets},
@@ -55,6 +55,7 @@ pub(super) async fn run(
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let is_drawn = screen.size.is_some() && !is_json;
+    let mut keys = is_drawn.then(Keys::listen).flatten();
     loop {
         tokio::select! {
             _ = ticks.tick() => {
@@ -79,6 +80,7 @@ pub(super) async fn run(
                 }
             },
             () = interrupts.next() => return Ok(()),
+            () = end(&mut keys) => return Ok(()),
         }
         // The first output shows all.
         if shown.is_none() && all.values().any(|it| it.said.is_none()) {
@@ -97,6 +99,13 @@ pub(super) async fn run(
             out.flush()?;
         }
         shown = Some(what);
+    }
+}
+
+async fn end(keys: &mut Option<Keys>) {
+    match keys {
+        Some(keys) => keys.end().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -3,8 +3,12 @@
 
     python3 examples/agents.py [--folder FOLDER] [--model ID] [COMMAND...]
 
-COMMAND starts the server, `lspool -- copilot-language-server --stdio` unless you say otherwise. You must be signed in. The
-page that explains it: docs/clients.md.
+COMMAND starts the server, by default `lspool -- copilot-language-server --stdio`. You must be signed in. Without an account,
+a recording of this program can be the server:
+
+    python3 examples/agents.py -- lspool serve-recording tests/fixtures/transcripts/agents.jsonl
+
+docs/clients.md explains it.
 """
 
 import argparse
@@ -80,7 +84,7 @@ class Client:
             path = (self.folder / params["input"]["filePath"]).resolve()
             if not path.is_relative_to(self.folder) or not path.is_file():
                 return {"result": [{"status": "error", "content": [{"value": "no such file"}]}, None]}
-            print(f"    reads {path.relative_to(self.folder)}")
+            print(f"    {params['name']} {path.relative_to(self.folder)}")
             return {"result": [{"status": "success", "content": [{"value": path.read_text()}]}, None]}
         if method == "conversation/invokeClientToolConfirmation":
             return {"result": [{"result": "accept"}, None]}

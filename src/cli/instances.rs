@@ -6,6 +6,7 @@
 mod client;
 mod commands;
 mod interrupts;
+mod keys;
 mod logs;
 mod partitions;
 mod pick;
@@ -21,7 +22,7 @@ use std::{
 };
 
 pub(super) use self::partitions::partitions;
-use self::{client::Error, interrupts::Interrupts, pick::Found};
+use self::{client::Error, interrupts::Interrupts, keys::Keys, pick::Found};
 use super::{
     screen::Screen,
     tell,

@@ -22,6 +22,10 @@ impl Cell {
         Cell { text: text.into(), tone }
     }
 
+    pub(super) fn in_tone(self, tone: Tone) -> Cell {
+        Cell { tone, ..self }
+    }
+
     pub(super) fn plain(text: impl Into<String>) -> Cell {
         Cell::new(text, Tone::Plain)
     }

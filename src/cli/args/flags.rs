@@ -200,7 +200,7 @@ pub(super) enum Task {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Keep running and redraw on changes
+        /// Keep running until q or Ctrl-C, and redraw on changes
         #[arg(long)]
         watch: bool,
         /// Also show the ids of conversations with fewer than all tools

@@ -1,5 +1,7 @@
 //! The status of running lspools, for people and for programs.
 
+mod overview;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -239,15 +241,27 @@ pub(super) fn json(seen: &[Seen]) -> Value {
     json!({"instances": seen.iter().map(instance).collect::<Vec<_>>()})
 }
 
-/// A table for each.
+/// One table for all, or a table for each.
 pub(super) fn text(seen: &[Seen], now: u64, screen: Screen) -> String {
+    let status = |it: &Seen| it.answer.as_ref().map(|it| it.status.clone()).map_err(Clone::clone);
+    let all: Vec<_> = seen.iter().map(|it| (it.instance.pid, status(it))).collect();
+    text_of(&all, now, screen)
+}
+
+/// The same for a status, or why there is none, by the pid of the lspool.
+pub(super) fn text_of(all: &[(u32, Result<Status, String>)], now: u64, screen: Screen) -> String {
+    let all: Vec<_> = all.iter().map(|(pid, it)| (*pid, it.as_ref().map_err(String::as_str))).collect();
     let mut lines = Vec::new();
-    for it in seen {
-        if !lines.is_empty() {
-            lines.push(String::new());
+    if overview::fits(&all) {
+        let all: Vec<_> = all.iter().filter_map(|(pid, it)| Some((*pid, (*it).ok()?))).collect();
+        lines = overview::lines(&all, now, screen);
+    } else {
+        for (pid, status) in all {
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            instance(pid, status, now, screen, &mut lines);
         }
-        let (pid, status) = (it.instance.pid, it.answer.as_ref().map(|it| &it.status));
-        instance(pid, status.map_err(String::as_str), now, screen, &mut lines);
     }
     lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }
@@ -298,15 +312,7 @@ pub(super) fn instance(
     let about = about.iter().filter(|it| !it.is_empty()).map(|it| plain(it)).collect::<Vec<_>>().join(GAP);
     let about = shorten(&about, width.saturating_sub(head.len() + GAP.len()));
     lines.push(format!("{}{GAP}{about}", screen.paint(&head, Tone::Strong)));
-    if let Some(error) = &status.config.error {
-        note("configuration", &beginning(error), width, screen, lines);
-    }
-    let DroppedFor { editor, control } = status.dropped;
-    for (whom, dropped) in [("the editor", editor), ("commands like this", control)] {
-        if let Some(text) = dropped.text() {
-            note(&format!("dropped for {whom}"), &text, width, screen, lines);
-        }
-    }
+    config_notes(status, screen, lines);
 
     let rows: Vec<[String; 10]> = status.backends.iter().map(|it| cells(it, now)).collect();
     let mut widths = HEAD.map(|(head, _)| head.len());
@@ -353,23 +359,7 @@ pub(super) fn instance(
     lines.push(line(&HEAD.map(|(head, _)| head.to_owned()), &|_| Tone::Faint));
     for (backend, row) in status.backends.iter().zip(&rows) {
         lines.push(line(row, &|n| if n == STATE { backend.tone() } else { Tone::Plain }));
-        if let Some(why) = &backend.stopped {
-            note("stopped", why, width, screen, lines);
-        }
-        if let Some(error) = &backend.last_error {
-            note(&backend.error_label(now), error, width, screen, lines);
-        }
-        // One that is due waits for the process before it.
-        if let Some(at) = backend.next_start.filter(|at| *at > now) {
-            note("next start", &format!("in {}", span(at - now + 999)), width, screen, lines);
-        }
-        if backend.state == "failed" {
-            let restart = format!("run `lspool restart {}`", shell_word(&backend.name));
-            note("hint", &restart, width, screen, lines);
-        }
-        if let Some(text) = backend.dropped.text() {
-            note("dropped for it", &text, width, screen, lines);
-        }
+        notes(backend, now, screen, lines);
     }
     for text in status.sets.iter().filter_map(|it| it.text(status.is_long)) {
         note("chats", &text, width, screen, lines);
@@ -379,6 +369,42 @@ pub(super) fn instance(
     }
     for text in status.sets.iter().filter_map(Set::unknown) {
         note("unknown tool", &text, width, screen, lines);
+    }
+}
+
+/// Adds the notes on an lspool as a whole.
+fn config_notes(status: &Status, screen: Screen, lines: &mut Vec<String>) {
+    let width = screen.columns().unwrap_or(usize::MAX);
+    if let Some(error) = &status.config.error {
+        note("configuration", &beginning(error), width, screen, lines);
+    }
+    let DroppedFor { editor, control } = status.dropped;
+    for (whom, dropped) in [("the editor", editor), ("commands like this", control)] {
+        if let Some(text) = dropped.text() {
+            note(&format!("dropped for {whom}"), &text, width, screen, lines);
+        }
+    }
+}
+
+/// Adds the notes on a backend.
+fn notes(backend: &Backend, now: u64, screen: Screen, lines: &mut Vec<String>) {
+    let width = screen.columns().unwrap_or(usize::MAX);
+    if let Some(why) = &backend.stopped {
+        note("stopped", why, width, screen, lines);
+    }
+    if let Some(error) = &backend.last_error {
+        note(&backend.error_label(now), error, width, screen, lines);
+    }
+    // One that is due waits for the process before it.
+    if let Some(at) = backend.next_start.filter(|at| *at > now) {
+        note("next start", &format!("in {}", span(at - now + 999)), width, screen, lines);
+    }
+    if backend.state == "failed" {
+        let restart = format!("run `lspool restart {}`", shell_word(&backend.name));
+        note("hint", &restart, width, screen, lines);
+    }
+    if let Some(text) = backend.dropped.text() {
+        note("dropped for it", &text, width, screen, lines);
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::{
     Interrupts,
     pick::ask,
-    report::{Status, instance, memory, span},
+    report::{Status, instance, memory, span, text_of},
 };
 use crate::{
     cli::{columns, screen::Screen},
@@ -344,6 +344,89 @@ fn status_table_omits_columns_of_agents_for_generic_server() {
           pyright  failed  3 min  4712  360 MiB         0         1
             last error: it exited (signal 9)
             hint: run `lspool restart pyright`
+    "#]],
+    );
+}
+
+/// Two lspools with plain servers, and perhaps one more.
+fn several(more: Option<Value>, width: Option<usize>, expected: &Expect) {
+    let plain = |workspace: &str, backends: &[Value]| {
+        let mut it = status(backends);
+        it["kind"] = json!("generic");
+        it["workspace"] = json!(workspace);
+        it
+    };
+    let failed =
+        json!({"state": "failed", "pid": null, "rss_bytes": null, "last_error": "it exited (code 1)"});
+    let one = plain("/home/me/work/services/very-long-names/api", &[backend("pyright", &json!({}))]);
+    let group = [backend("basedpyright", &json!({"pid": 123_456})), backend("ruff", &failed)];
+    let all = [Some(one), Some(plain("/home/me/web", &group)), more].into_iter().flatten();
+    let all: Vec<_> = all.zip(11..).map(|(it, pid)| (pid, Status::read(&it))).collect();
+    let screen = Screen { size: width.map(|it| (it, 24)), is_colored: false };
+    let text = text_of(&all, NOW, screen);
+    let longest = text.lines().map(columns::width).max().unwrap_or_default();
+    assert!(width.is_none_or(|it| longest <= it), "{longest} columns");
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn plain_servers_of_several_lspools_are_one_table() {
+    several(
+        None,
+        None,
+        &expect![[r#"
+        LSPOOL  WORKSPACE                                   SERVER        STATE   SINCE     PID   MEMORY  RESTARTS  REQUESTS  EDITOR
+            11  /home/me/work/services/very-long-names/api  pyright       ready   3 min    4712  360 MiB         0         1  Neovim 0.11.2
+            12  /home/me/web                                basedpyright  ready   3 min  123456  360 MiB         0         1  Neovim 0.11.2
+            12  /home/me/web                                ruff          failed  3 min       -        -         0         1  Neovim 0.11.2
+            last error: it exited (code 1)
+            hint: run `lspool restart ruff`
+    "#]],
+    );
+    several(
+        None,
+        Some(80),
+        &expect![[r#"
+        LSPOOL  WORKSPACE         SERVER        STATE   SINCE     PID   MEMORY  RESTARTS
+            11  …-long-names/api  pyright       ready   3 min    4712  360 MiB         0
+            12  /home/me/web      basedpyright  ready   3 min  123456  360 MiB         0
+            12  /home/me/web      ruff          failed  3 min       -        -         0
+            last error: it exited (code 1)
+            hint: run `lspool restart ruff`
+    "#]],
+    );
+    several(
+        None,
+        Some(60),
+        &expect![[r#"
+        LSPOOL  WORKSPACE     SERVER        STATE   SINCE     PID
+            11  …g-names/api  pyright       ready   3 min    4712
+            12  /home/me/web  basedpyright  ready   3 min  123456
+            12  /home/me/web  ruff          failed  3 min       -
+            last error: it exited (code 1)
+            hint: run `lspool restart ruff`
+    "#]],
+    );
+    // A Copilot server has more to show.
+    let copilot = status(&[backend("copilot", &json!({}))]);
+    several(
+        Some(copilot),
+        Some(80),
+        &expect![[r#"
+        lspool 11  /home/me/work/services/very-long-names/api  Neovim 0.11.2
+          SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  REQUESTS
+          pyright  ready  3 min  4712  360 MiB         0         1
+
+        lspool 12  /home/me/web  Neovim 0.11.2
+          SERVER        STATE   SINCE     PID   MEMORY  RESTARTS  REQUESTS
+          basedpyright  ready   3 min  123456  360 MiB         0         1
+          ruff          failed  3 min       -        -         0         1
+            last error: it exited (code 1)
+            hint: run `lspool restart ruff`
+
+        lspool 13  /home/me/project  Neovim 0.11.2
+          SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+          copilot  ready  3 min  4712  360 MiB         0      2         1        0
     "#]],
     );
 }

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    Failure, Interrupts,
+    Failure, Interrupts, Keys,
     client::{Client, Error},
     nobody,
     pick::{PATIENCE, sockets},
@@ -55,6 +55,7 @@ pub(super) async fn run(
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let is_drawn = screen.size.is_some() && !is_json;
+    let mut keys = is_drawn.then(Keys::listen).flatten();
     loop {
         tokio::select! {
             _ = ticks.tick() => {
@@ -79,6 +80,7 @@ pub(super) async fn run(
                 }
             },
             () = interrupts.next() => return Ok(()),
+            () = end(&mut keys) => return Ok(()),
         }
         // The first output shows all.
         if shown.is_none() && all.values().any(|it| it.said.is_none()) {
@@ -97,6 +99,13 @@ pub(super) async fn run(
             out.flush()?;
         }
         shown = Some(what);
+    }
+}
+
+async fn end(keys: &mut Option<Keys>) {
+    match keys {
+        Some(keys) => keys.end().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -180,25 +189,13 @@ fn essence(all: &BTreeMap<Instance, Watched>) -> Value {
 }
 
 fn text(all: &BTreeMap<Instance, Watched>, screen: Screen) -> String {
-    let mut lines = Vec::new();
-    for (instance, it) in all {
-        let Some(said) = &it.said else { continue };
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
-        let status = said.as_ref().map_err(Clone::clone).and_then(Status::read);
-        report::instance(
-            instance.pid,
-            status.as_ref().map_err(String::as_str),
-            unix_millis(),
-            screen,
-            &mut lines,
-        );
+    let status = |said: &Said| said.as_ref().map_err(Clone::clone).and_then(Status::read);
+    let all = all.iter().filter_map(|(instance, it)| Some((instance.pid, status(it.said.as_ref()?))));
+    let all: Vec<_> = all.collect();
+    match all.is_empty() {
+        true => "no lspool is running\n".to_owned(),
+        false => report::text_of(&all, unix_millis(), screen),
     }
-    if lines.is_empty() {
-        lines.push("no lspool is running".to_owned());
-    }
-    lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }
 
 /// Draws over the last output, without flicker.

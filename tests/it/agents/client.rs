@@ -34,9 +34,9 @@ fn example_client_delegates_to_an_agent() {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
     let (one, other) = out.split_once("one that has others work for it:").expect(&out);
-    assert_eq!(one.matches("    reads README.md").count(), 1, "{out}");
+    assert_eq!(one.matches("    read_file README.md").count(), 1, "{out}");
     assert!(one.contains("It says: forty-two. I could use read_file."), "{out}");
-    for line in ["explore-1: running", "explore-1: done", "reads README.md", "That was it."] {
+    for line in ["explore-1: running", "explore-1: done", "    read_file README.md", "That was it."] {
         assert!(other.contains(line), "{line} is not in {out}\n{err}");
     }
 }

@@ -307,3 +307,18 @@ fn status_succeeds_when_output_is_closed() {
         assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
     }
 }
+
+#[test]
+fn watch_ends_with_q_and_leaves_terminal_as_it_was() {
+    let sandbox = Sandbox::new();
+    let said = || json!({"result": status(11, "/w", &["x"])});
+    let answer = vec![answers("lspool/watch", said()), answers("lspool/status", said())];
+    let _fake = Fake::new(&sandbox, 11, 1, answer);
+    for end in ["q", "SIGINT", "SIGTERM", "SIGHUP"] {
+        let mut command = sandbox.command("python3");
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/terminal.py")).arg(end);
+        command.arg(env!("CARGO_BIN_EXE_lspool")).args(["status", "--watch"]);
+        let output = command.output().expect("python starts");
+        assert!(output.status.success(), "{end}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -95,7 +95,7 @@ fn steady(text: &str, sandbox: &Sandbox) -> String {
 fn cell_of(cell: &str, column: &str, row: usize) -> String {
     match column {
         "PID" if cell.parse::<u32>().is_ok() => (4720 + 5 * row).to_string(),
-        "SINCE" if cell.ends_with(" s") => "2 min".to_owned(),
+        "SINCE" if cell.ends_with(" s") || cell.ends_with(" min") => "2 min".to_owned(),
         "MEMORY" if cell.ends_with(" MiB") => format!("{} MiB", 380 - 10 * row),
         _ => cell.to_owned(),
     }
@@ -103,7 +103,7 @@ fn cell_of(cell: &str, column: &str, row: usize) -> String {
 
 /// A line that is none of a table, with the pid and the time that everybody has.
 fn line_of(line: &str) -> String {
-    if let Some((_, error)) = line.split_once(" s ago: ") {
+    if let Some((_, error)) = line.split_once(" ago: ") {
         return format!("    last error 2 min ago: {error}");
     }
     let words = line.split(' ').scan("", |before, word| {

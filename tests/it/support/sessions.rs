@@ -162,9 +162,11 @@ impl Ground<'_> {
 
     /// The messages, in the form of a fixture.
     fn written(&self, is_of_lspool: bool) -> String {
-        let text = match is_of_lspool {
-            true => std::fs::read_to_string(self.recording()).unwrap_or_default(),
-            false => self.transcript(),
+        let recording = std::fs::read_to_string(self.recording());
+        let text = match (is_of_lspool, recording) {
+            (true, recording) => recording.unwrap_or_default(),
+            (false, Ok(recording)) => transcript_of_editor(&recording),
+            (false, Err(_)) => self.transcript(),
         };
         let sandbox = self.sandbox.workspace();
         let sandbox = sandbox.parent().expect("a workspace is in a sandbox");
@@ -196,6 +198,21 @@ impl Ground<'_> {
         }
         text
     }
+}
+
+/// The messages between lspool and its editor, from a recording of lspool.
+fn transcript_of_editor(recording: &str) -> String {
+    let mut text = String::new();
+    for it in recording.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok()) {
+        let is_log = it["msg"]["method"].as_str().is_some_and(|it| LOGS.contains(&it));
+        if it["kind"] != "message" || it["peer"] != json!({"client": 0}) || is_log {
+            continue;
+        }
+        let dir = if it["dir"] == "in" { "c2s" } else { "s2c" };
+        let at: u64 = format!("{:.0}", it["t"].as_f64().unwrap_or_default()).parse().unwrap_or_default();
+        writeln!(text, "{}", json!({"t": at, "dir": dir, "msg": it["msg"]})).ok();
+    }
+    text
 }
 
 /// Waits a while for a notification. That it does not come is for others to tell.

@@ -1,18 +1,19 @@
 //! The messages of each session.
 
-use std::rc::Rc;
+use std::{process::Stdio, rc::Rc};
 
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
 use super::super::{
     copilot::{Copilot, Options, Turn, tool_answer, uri},
+    real,
     stub::{Round, Rule, Script, Stub},
 };
 use super::{Ground, Session, end, hear, leave, ready};
 
 /// All there are.
-pub const SESSIONS: [Session; 10] = [
+pub const SESSIONS: [Session; 11] = [
     Session { name: "sign-in", is_of_lspool: false, play: sign_in },
     Session { name: "agent-tools", is_of_lspool: false, play: agent_tools },
     Session { name: "parallel", is_of_lspool: false, play: parallel },
@@ -21,6 +22,7 @@ pub const SESSIONS: [Session; 10] = [
     Session { name: "sub-agent", is_of_lspool: false, play: sub_agent },
     Session { name: "completion", is_of_lspool: false, play: completion },
     Session { name: "config-pull", is_of_lspool: false, play: config_pull },
+    Session { name: "agents", is_of_lspool: false, play: agents },
     Session { name: "two-partitions", is_of_lspool: true, play: two_partitions },
     Session { name: "crash-in-a-turn", is_of_lspool: true, play: crash_in_a_turn },
 ];
@@ -266,6 +268,35 @@ fn config_pull(ground: &Ground<'_>) {
     hear(&session, "copilot/didChangeFeatureFlags");
     finish(&session, &create(&session, "tok", "[tools] hi", json!({})));
     end(&session);
+}
+
+/// What lspool says to `examples/agents.py`: an agent that may only read, and one that starts another agent.
+fn agents(ground: &Ground<'_>) {
+    let read = || Round::default().call("read_file", json!({"filePath": "README.md"}));
+    let about = "README.md is about a proxy between an editor and its language server.";
+    let delegate =
+        json!({"subagent_type": "explore", "prompt": "[explore] read it", "description": "explore"});
+    let stub = ground.stub(
+        Script::default()
+            .rule(Rule::on("What is README.md about?").then(read()).then(Round::text(about)))
+            .rule(
+                Rule::on("Have an agent find out")
+                    .then(Round::text("I ask an agent.\n").call("delegate_task", delegate))
+                    .then(Round::text("It is at work.\n")),
+            )
+            .rule(Rule::on("[explore]").then(read()).then(Round::text(about)))
+            .rule(Rule::on(about).then(Round::text("The agent says what it is about.\n"))),
+    );
+    ground.sandbox.write("README.md", "# lspool\n\nlspool is a proxy.\n");
+    let lspool = ground.lspool(&stub);
+    let mut client = ground.sandbox.command(real::python());
+    client.envs(lspool.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    client.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/agents.py"));
+    client.arg("--folder").arg(ground.sandbox.workspace()).arg("--");
+    client.arg(lspool.get_program()).args(lspool.get_args());
+    let output = client.stdin(Stdio::null()).output().expect("python starts");
+    let [out, err] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+    assert!(output.status.success(), "{out}\n{err}");
 }
 
 /// Three conversations at a time, in two partitions and beside them.

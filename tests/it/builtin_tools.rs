@@ -365,7 +365,10 @@ fn conversation_asks_language_server_about_code() {
         .rule(calls("[definition]", "lsp_definition", json!({"symbol": "area", "body": true})))
         .rule(calls("[missing]", "lsp_references", json!({"symbol": "perimeter"})));
     let stub = Stub::start(script);
-    let pyright = format!("[server.pyright]\ncommand = {:?}\n", real::pyright().display().to_string());
+    let pyright = format!(
+        "[server.pyright]\ncommand = {:?}\nargs = [\"--stdio\"]\n",
+        real::pyright().display().to_string()
+    );
     let session = start(&sandbox, &stub, &pyright);
     let told = |word: &str, more: Value| told(&session, &stub, word, more);
 
@@ -373,7 +376,7 @@ fn conversation_asks_language_server_about_code() {
     assert!(usages.starts_with("4 references to area") && usages.contains("complete"), "{usages}");
     assert!(usages.contains("pkg/use.py") && usages.contains("print(area(2))"), "{usages}");
     let errors = told("[errors]", json!({}));
-    assert!(errors.contains("pkg/use.py") && errors.contains("4  error"), "{errors}");
+    assert!(errors.contains("pkg/use.py") && errors.contains("4:12  error"), "{errors}");
     // An agent without other tools has these, too.
     let definition = told("[definition]", json!({"lspool": {"tools": ["lsp"]}}));
     assert!(definition.contains("return side * side"), "{definition}");

@@ -183,7 +183,16 @@ impl<'a> Reader<'a> {
                 let new = with_unit(raw, "a size such as \"2GiB\"", parse_memory);
                 self.set(at, new.map(Some), field(into));
             }
-            Type::Flag(field) => self.limit(key, at, flag(raw), |it| it.to_string(), field(into)),
+            Type::Flag(field) => {
+                let narrows = key.workspace == Workspace::Smaller && self.author != Author::User;
+                let new = match flag(raw) {
+                    Ok(true) if narrows && !*field(into) => {
+                        Err("a workspace file can only turn this off".to_owned())
+                    }
+                    new => new,
+                };
+                self.set(at, new, field(into));
+            }
             Type::Factor(field, range) => self.set(at, factor(raw, *range), field(into)),
             Type::Restart(field) => self.set(at, choice(raw, &RESTARTS), field(into)),
             Type::Profile(field) => {

@@ -45,24 +45,26 @@ const READS: [(&str, &str); 37] = [
     ("workspaceSymbol/resolve", "workspaceSymbolProvider"),
 ];
 
+/// Methods that answer with an edit.
+const EDITS: [&str; 11] = [
+    "textDocument/codeAction",
+    "codeAction/resolve",
+    "textDocument/formatting",
+    "textDocument/rangeFormatting",
+    "textDocument/rangesFormatting",
+    "textDocument/onTypeFormatting",
+    "textDocument/rename",
+    "textDocument/inlineCompletion",
+    "workspace/willCreateFiles",
+    "workspace/willRenameFiles",
+    "workspace/willDeleteFiles",
+];
+
 /// The capability that a server needs for a method; or why lspool does not pass the method on.
 pub fn capability_for(method: &str) -> Result<&'static str, String> {
     if let Some((_, provider)) = READS.iter().find(|(name, _)| *name == method) {
         return Ok(provider);
     }
-    const EDITS: [&str; 11] = [
-        "textDocument/codeAction",
-        "codeAction/resolve",
-        "textDocument/formatting",
-        "textDocument/rangeFormatting",
-        "textDocument/rangesFormatting",
-        "textDocument/onTypeFormatting",
-        "textDocument/rename",
-        "textDocument/inlineCompletion",
-        "workspace/willCreateFiles",
-        "workspace/willRenameFiles",
-        "workspace/willDeleteFiles",
-    ];
     let why = match method {
         "initialize" | "initialized" | "shutdown" | "exit" => "lspool starts and ends servers",
         "workspace/executeCommand" => "a command may do anything",

@@ -3,7 +3,10 @@
 //! **No command, no path outside the workspace, no edit.** Starting joins a server that the session has; stopping lets
 //! go of it, for other tools use it as well.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 
@@ -113,11 +116,11 @@ impl Cx<'_> {
         let (result, total, is_cut) = clipped_list(result, self.most_of_text());
         let mut text = String::new();
         for note in &notes {
-            text += &format!("note: {note}\n");
+            writeln!(text, "note: {note}").unwrap_or_default();
         }
-        text += &format!("{name} answers {method}:\n{result}");
+        write!(text, "{name} answers {method}:\n{result}").unwrap_or_default();
         if is_cut {
-            text += &format!("\n[cut: {total} elements in all]");
+            write!(text, "\n[cut: {total} elements in all]").unwrap_or_default();
         }
         let structured =
             json!({"ok": true, "notes": notes, "truncated": is_cut, "total": total, "result": result});

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
     path::{Component, Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -118,7 +119,7 @@ impl Cx<'_> {
                 let rest = Path::new(given).strip_prefix(&base).unwrap_or(Path::new("")).to_owned();
                 pattern = Pattern::escaped(&self.path(&base.to_string_lossy())?.to_string_lossy());
                 if !rest.as_os_str().is_empty() {
-                    pattern += &format!("/{}", rest.display());
+                    write!(pattern, "/{}", rest.display()).unwrap_or_default();
                 }
             }
         }
@@ -342,8 +343,11 @@ impl Cx<'_> {
                     error.retry = true;
                 }
                 for (language, why) in self.tools.unserved() {
-                    error.message +=
-                        &format!("\n{language} files were not searched, for want of a server: {why}");
+                    write!(
+                        error.message,
+                        "\n{language} files were not searched, for want of a server: {why}"
+                    )
+                    .unwrap_or_default();
                 }
                 Err(Stop::Fail(error))
             }

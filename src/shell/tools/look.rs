@@ -360,7 +360,7 @@ impl Sight<'_> {
                     self.seen.hits.extend(hits);
                 }
                 Err(why @ (Unreadable::Large | Unreadable::Denied)) => {
-                    self.seen.unread.push((path.clone(), why))
+                    self.seen.unread.push((path.clone(), why));
                 }
                 Err(Unreadable::Missing | Unreadable::Outside | Unreadable::Folder | Unreadable::Binary) => {}
             }

@@ -21,7 +21,8 @@ fn start(world: &mut World) -> String {
     answer["structured"]["server_id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-fn request(server: &str, method: &str, params: Value) -> Value {
+fn request(server: &str, method: &str, params: impl Into<Value>) -> Value {
+    let params = params.into();
     json!({"server_id": server, "method": method, "params": params})
 }
 
@@ -52,7 +53,7 @@ fn raw_request_is_about_the_file_as_it_is() {
     // It may be written as a text, with a path through a link above the workspace.
     world.links.insert("/link/a.py".into(), "/ws/a.py".into());
     let params = json!({"textDocument": {"uri": "file:///link/a.py"}}).to_string();
-    let answer = world.call("lsp_request", &request(&server, "textDocument/documentSymbol", params.into()));
+    let answer = world.call("lsp_request", &request(&server, "textDocument/documentSymbol", params));
     assert_eq!(names(&answer), "bar", "{answer}");
     assert_eq!(codes(&world.call("lsp_stop", &json!({"server_id": server}))), "none");
     assert_eq!(codes(&world.call("lsp_request", &symbols)), "bad_arguments");

@@ -58,6 +58,7 @@ impl Rng {
 
 /// The server.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a way in which a server differs from others")]
 pub(super) struct Server {
     process: Option<ProcessId>,
     /// Open documents: version and text.

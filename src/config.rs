@@ -6,6 +6,7 @@
 //!
 //! **A workspace file is not trusted**: it can only add agents and routes, and lower limits.
 
+mod code_tools;
 mod docs;
 mod engine;
 pub(crate) mod features;
@@ -27,6 +28,9 @@ use std::{
     time::Duration,
 };
 
+#[cfg(test)]
+pub(crate) use code_tools::{CORE_TOOLS, MORE_TOOLS, RAW_TOOLS};
+pub use code_tools::{LspToolsConfig, OnLoading};
 pub use docs::{markdown, schema};
 pub use engine::runs_elsewhere;
 pub use groups::{Combine, GroupConfig, MemberConfig};
@@ -64,6 +68,8 @@ pub struct Config {
     pub orchestration: OrchestrationConfig,
     /// The limits of builtin tools.
     pub tools: ToolsConfig,
+    /// The code tools.
+    pub lsp_tools: LspToolsConfig,
     /// The routes of conversations to agents; the first that matches applies.
     pub routes: Vec<RouteConfig>,
     /// The log.
@@ -165,6 +171,7 @@ impl Default for Config {
             workers: WorkerConfig::presets(),
             orchestration: OrchestrationConfig::default(),
             tools: ToolsConfig::default(),
+            lsp_tools: LspToolsConfig::default(),
             routes: Vec::new(),
             log: LogConfig::default(),
             record: RecordConfig::default(),

@@ -6,23 +6,28 @@ mod answer;
 mod arguments;
 mod outline;
 mod pattern;
+mod raw;
 mod text;
 
 use serde_json::{Map, Value, json};
 
 pub use self::{
     answer::{
-        Answer, Candidate, Code, Diagnostic, FileReport, Found, Freshness, PlaceShown, ToolError, visible,
+        Answer, Candidate, Code, Diagnostic, FileReport, Found, Freshness, PlaceShown, ToolError, clipped,
+        visible,
     },
-    arguments::{DefinitionKind, Direction, LspCall, Severity, Target},
+    arguments::{DefinitionKind, Direction, LspCall, RawTarget, Severity, Target},
     outline::{NamePath, Outline, Symbol, kind_name},
     pattern::Pattern,
+    raw::{capability_for, clipped_list},
     text::{Position, Range, Text, is_word},
 };
 
 /// A code tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LspTool {
+    /// `code_search`
+    Search,
     /// `lsp_call_hierarchy`
     CallHierarchy,
     /// `lsp_definition`
@@ -37,6 +42,12 @@ pub enum LspTool {
     Implementations,
     /// `lsp_references`
     References,
+    /// `lsp_request`
+    Request,
+    /// `lsp_start`
+    Start,
+    /// `lsp_stop`
+    Stop,
     /// `lsp_type_hierarchy`
     TypeHierarchy,
     /// `lsp_workspace`
@@ -52,6 +63,7 @@ pub(crate) enum ParameterType {
     Integer,
     Flag,
     Texts,
+    Object,
 }
 
 /// A parameter of a tool.
@@ -70,7 +82,7 @@ const fn required(name: &'static str, is: ParameterType, about: &'static str) ->
     Parameter { name, is, required: true, about }
 }
 
-use ParameterType::{Flag, Integer, Text as Word, Texts};
+use ParameterType::{Flag, Integer, Object, Text as Word, Texts};
 
 const SYMBOL: Parameter = optional(
     "symbol",
@@ -83,7 +95,7 @@ const LINE: Parameter = optional("line", Integer, "A line of `file`, counted fro
 const CHARACTER: Parameter = optional("character", Integer, "A character of `line`, counted from 1.");
 const LINE_TEXT: Parameter =
     optional("line_text", Word, "A piece of a line that occurs once in `file`, instead of `line`.");
-const MOST: Parameter = optional("max_results", Integer, "How many to show at most [default: 50].");
+const MOST: Parameter = optional("max_results", Integer, "How many to show at most.");
 const AFTER: Parameter = optional("after", Word, "The `next` of an earlier answer: shows what follows it.");
 const DEPTH: Parameter = optional("depth", Integer, "How many steps to follow, at most 3 [default: 1].");
 
@@ -96,7 +108,8 @@ pub(crate) fn is_of_target(name: &str) -> bool {
 
 impl LspTool {
     /// All tools, by name.
-    pub const ALL: [LspTool; 10] = [
+    pub const ALL: [LspTool; 14] = [
+        LspTool::Search,
         LspTool::CallHierarchy,
         LspTool::Definition,
         LspTool::Diagnostics,
@@ -104,6 +117,9 @@ impl LspTool {
         LspTool::Hover,
         LspTool::Implementations,
         LspTool::References,
+        LspTool::Request,
+        LspTool::Start,
+        LspTool::Stop,
         LspTool::TypeHierarchy,
         LspTool::Workspace,
         LspTool::WorkspaceSymbols,
@@ -112,6 +128,7 @@ impl LspTool {
     /// Its name for a model.
     pub fn name(self) -> &'static str {
         match self {
+            LspTool::Search => "code_search",
             LspTool::CallHierarchy => "lsp_call_hierarchy",
             LspTool::Definition => "lsp_definition",
             LspTool::Diagnostics => "lsp_diagnostics",
@@ -119,6 +136,9 @@ impl LspTool {
             LspTool::Hover => "lsp_hover",
             LspTool::Implementations => "lsp_implementations",
             LspTool::References => "lsp_references",
+            LspTool::Request => "lsp_request",
+            LspTool::Start => "lsp_start",
+            LspTool::Stop => "lsp_stop",
             LspTool::TypeHierarchy => "lsp_type_hierarchy",
             LspTool::Workspace => "lsp_workspace",
             LspTool::WorkspaceSymbols => "lsp_workspace_symbols",
@@ -133,6 +153,10 @@ impl LspTool {
     /// What a model reads of it.
     pub fn description(self) -> &'static str {
         match self {
+            LspTool::Search => {
+                "Searches the texts of all files for a text or a regular expression. For uses of a symbol, lsp_references knows \
+                 better."
+            }
             LspTool::CallHierarchy => {
                 "Lists the functions that call a function, or that it calls. The answer says whether it is complete."
             }
@@ -152,6 +176,15 @@ impl LspTool {
                 "Finds all uses of a symbol, as the language server understands the code. The answer says whether it is \
                  complete."
             }
+            LspTool::Request => {
+                "Asks a language server in terms of the Language Server Protocol, and passes its answer on as it is. Only \
+                 reads. Positions count from 0, in UTF-16."
+            }
+            LspTool::Start => {
+                "Joins a language server of the workspace, by its name or a language. Gives the `server_id` for \
+                 `lsp_request`, and what the server can do."
+            }
+            LspTool::Stop => "Lets go of a language server that `lsp_start` has given.",
             LspTool::TypeHierarchy => "Lists the supertypes or subtypes of a type.",
             LspTool::Workspace => {
                 "Reports the languages of the workspace, their servers, what these can do, and why a language has none."
@@ -179,7 +212,7 @@ impl LspTool {
                 Word,
                 "The least severity: `error`, `warning`, `information` or `hint` [default: warning].",
             ),
-            optional("max_results", Integer, "How many to show at most [default: 100]."),
+            optional("max_results", Integer, "How many to show at most."),
         ];
         const SYMBOLS: [Parameter; 2] = [
             required("file", Word, "A file of the workspace."),
@@ -197,7 +230,29 @@ impl LspTool {
             optional("kind", Word, "Only symbols of this kind, such as `function` or `class`."),
             MOST,
         ];
+        const SEARCH: [Parameter; 7] = [
+            required("query", Word, "The text; case does not matter."),
+            optional("is_regex", Flag, "Whether `query` is a regular expression [default: false]."),
+            optional("glob", Word, "A glob pattern: only these files."),
+            optional("path", Word, "A file or folder of the workspace: only there."),
+            optional("context", Integer, "Lines to show around each place, at most 5 [default: 0]."),
+            MOST,
+            AFTER,
+        ];
+        const SERVER_ID: Parameter = required("server_id", Word, "The name from `lsp_start`.");
+        const REQUEST: [Parameter; 4] = [
+            SERVER_ID,
+            required("method", Word, "Such as `textDocument/hover`."),
+            optional("params", Object, "The parameters, as the protocol has them."),
+            optional("timeout", Integer, "How many seconds to wait at most."),
+        ];
+        const START: [Parameter; 3] = [
+            optional("language", Word, "A language, such as `python`."),
+            optional("server", Word, "The name of a server, instead of `language`."),
+            optional("root", Word, "A folder of the workspace."),
+        ];
         match self {
+            LspTool::Search => SEARCH.iter().collect(),
             LspTool::CallHierarchy => TARGET.iter().chain([&DIRECTION_OF_CALLS, &DEPTH]).collect(),
             LspTool::TypeHierarchy => TARGET.iter().chain([&DIRECTION_OF_TYPES, &DEPTH]).collect(),
             LspTool::Definition => TARGET.iter().chain(&DEFINITION).collect(),
@@ -206,6 +261,9 @@ impl LspTool {
             LspTool::Hover => TARGET.iter().collect(),
             LspTool::Implementations => TARGET.iter().chain([&MOST, &AFTER]).collect(),
             LspTool::References => TARGET.iter().chain(&REFERENCES).collect(),
+            LspTool::Request => REQUEST.iter().collect(),
+            LspTool::Start => START.iter().collect(),
+            LspTool::Stop => vec![&SERVER_ID],
             LspTool::Workspace => Vec::new(),
             LspTool::WorkspaceSymbols => QUERY.iter().collect(),
         }
@@ -220,6 +278,7 @@ impl LspTool {
                 Word => json!({"type": "string", "description": it.about}),
                 Integer => json!({"type": "integer", "description": it.about}),
                 Flag => json!({"type": "boolean", "description": it.about}),
+                Object => json!({"type": "object", "description": it.about}),
                 Texts => json!({"type": "array", "items": {"type": "string"}, "description": it.about}),
             };
             properties.insert(it.name.to_owned(), property);
@@ -232,10 +291,14 @@ impl LspTool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{CORE_TOOLS, MORE_TOOLS, RAW_TOOLS};
 
     #[test]
     fn definitions_are_flat_sorted_and_small() {
         let names = LspTool::ALL.map(LspTool::name);
+        let mut sets = [&CORE_TOOLS[..], &MORE_TOOLS, &RAW_TOOLS].concat();
+        sets.sort_unstable();
+        assert_eq!(names.as_slice(), sets, "the configuration names all");
         assert!(names.is_sorted(), "{names:?}");
         let mut size = 0;
         for tool in LspTool::ALL {

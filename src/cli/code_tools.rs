@@ -5,7 +5,7 @@
 
 use std::{
     cell::Cell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -29,10 +29,11 @@ use super::{
 };
 use crate::{
     builtin_tools::lsp::{Answer, Code, LspTool, ToolError},
+    config::LspToolsConfig,
     core::{Proxy, event::Prepared},
     rpc::{Frame, Kind, RawId, file_uri, text},
     shell::{
-        discover::{CliServers, Env, FoundLanguage, UserConfig, languages_found, prepare_tools},
+        discover::{CliServers, Env, FoundLanguage, FoundTools, UserConfig, languages_found, prepare_tools},
         driver,
         record::Recorded,
         signals,
@@ -41,7 +42,7 @@ use crate::{
 };
 
 /// How many entries of the workspace are looked at for its languages.
-const MOST_ENTRIES: usize = 20_000;
+const MOST_ENTRIES: usize = 300_000;
 
 /// A tool, for a list of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,14 +53,14 @@ pub(super) struct ToolInfo {
     pub(super) input_schema: Value,
 }
 
-/// All tools, by name. The list is the same in each session.
-pub(super) fn tools() -> Vec<ToolInfo> {
+/// The tools that the user's settings offer, by name. The list is the same in each session.
+pub(super) fn tools(settings: &LspToolsConfig) -> Vec<ToolInfo> {
     let info = |it: LspTool| ToolInfo {
         name: it.name(),
         description: it.description(),
         input_schema: it.input_schema(),
     };
-    LspTool::ALL.into_iter().map(info).collect()
+    LspTool::ALL.into_iter().filter(|it| settings.offers(it.name())).map(info).collect()
 }
 
 /// Which languages a session needs servers for.
@@ -67,8 +68,16 @@ pub(super) fn tools() -> Vec<ToolInfo> {
 pub(super) enum Languages {
     /// Those of the files in the workspace.
     OfWorkspace,
+    /// The same and these. A call in which further ones [appear](appeared) is not answered.
+    Growing(BTreeSet<String>),
     /// Those of these files.
     OfFiles(Vec<String>),
+}
+
+/// The languages that need another session for a call, instead of its answer.
+pub(super) fn appeared(answer: &Answer) -> Option<Vec<String>> {
+    let languages = answer.structured["appeared"].as_array()?;
+    Some(languages.iter().filter_map(|it| it.as_str().map(ToOwned::to_owned)).collect())
 }
 
 /// Calls tools.
@@ -109,7 +118,8 @@ pub(super) fn serve(
     languages: &Languages,
     face: impl AsyncFnOnce(Session, mpsc::Receiver<i32>, mpsc::Sender<i32>) -> io::Result<u8>,
 ) -> anyhow::Result<ExitCode> {
-    let opening = Opening::new(&search(args), folders, languages).map_err(anyhow::Error::msg)?;
+    let opening =
+        Opening::new(&search(args), folders, languages).map_err(|error| anyhow::Error::msg(error.message))?;
     let runtime = world::runtime()?;
     let done = runtime.block_on(async {
         let signals = signals::listen();
@@ -127,7 +137,8 @@ pub(super) fn search(args: &Args) -> Arc<Search> {
 /// A session that has not begun.
 pub(super) struct Opening {
     search: ToolSearch,
-    missing: BTreeMap<String, String>,
+    /// Why no server runs.
+    without: ToolError,
     initialize: Option<Value>,
 }
 
@@ -137,11 +148,30 @@ impl Opening {
         search: &Arc<Search>,
         folders: &[PathBuf],
         languages: &Languages,
-    ) -> Result<Opening, String> {
-        let found = languages_found(&search.user()?, folders, &search.env)?;
-        let Chosen { names, missing } = choose(found, folders, languages);
-        let initialize = (!names.is_empty()).then(|| initialize(folders, &missing));
-        Ok(Opening { search: ToolSearch { search: Arc::clone(search), names }, missing, initialize })
+    ) -> Result<Opening, ToolError> {
+        let no_server = |why: String| ToolError::new(Code::NoServer, why);
+        let user = search.user().map_err(no_server)?;
+        let found = languages_found(&user, folders, &search.env).map_err(no_server)?;
+        if !found.settings.enabled {
+            return Err(ToolError::new(
+                Code::Refused,
+                "code tools are off: `enabled = false` in [lsp_tools]",
+            ));
+        }
+        let chosen = choose(found, folders, languages);
+        let without = chosen.without();
+        let Chosen { names, missing, .. } = chosen;
+        let chosen_for = match languages {
+            Languages::Growing(_) => "workspace",
+            Languages::OfWorkspace | Languages::OfFiles(_) => "call",
+        };
+        let initialize = (!names.is_empty()).then(|| initialize(folders, &missing, chosen_for));
+        Ok(Opening { search: ToolSearch { search: Arc::clone(search), names }, without, initialize })
+    }
+
+    /// Why no server would run in this session, if so.
+    pub(super) fn without_server(&self) -> Option<ToolError> {
+        self.initialize.is_none().then(|| self.without.clone())
     }
 
     /// Starts the servers, and ends them after `face`.
@@ -150,14 +180,14 @@ impl Opening {
         args: &Args,
         face: impl AsyncFnOnce(Session, mpsc::Sender<i32>) -> io::Result<u8>,
     ) -> io::Result<u8> {
-        let Opening { search, missing, initialize } = self;
+        let Opening { search, without, initialize } = self;
         let identity = world::identity();
         let world = world::open_world(&identity, &search.search.env);
         let recorder = search.search.recorder(args, identity);
         let core = Proxy::new(identity);
         let search = Arc::new(search);
         let editor = async |stream, quit| {
-            let (session, serving) = Session::begin(stream, initialize, missing);
+            let (session, serving) = Session::begin(stream, initialize, without);
             let done = face(session.clone(), quit).await;
             session.asks.send(Ask::Leave).ok();
             drop(session);
@@ -173,30 +203,59 @@ impl Opening {
 
 /// Whether a language of these folders has a server.
 pub(super) fn has_server(user: &UserConfig, folders: &[PathBuf], env: &Env) -> bool {
-    let found = languages_found(user, folders, env).unwrap_or_default();
-    !choose(found, folders, &Languages::OfWorkspace).names.is_empty()
+    let Ok(found) = languages_found(user, folders, env) else { return false };
+    found.settings.enabled && !choose(found, folders, &Languages::OfWorkspace).names.is_empty()
 }
 
 /// The servers of a session, and why languages have none.
 #[derive(Debug, Default)]
 struct Chosen {
     names: Vec<String>,
+    /// All languages without one.
     missing: BTreeMap<String, String>,
+    /// Those of them that are needed.
+    needed: BTreeSet<String>,
 }
 
-fn choose(found: Vec<FoundLanguage>, folders: &[PathBuf], languages: &Languages) -> Chosen {
+impl Chosen {
+    /// What a call gets if no server is chosen.
+    fn without(&self) -> ToolError {
+        let reasons = self.missing.iter().filter(|(language, _)| self.needed.contains(*language));
+        let reasons: Vec<String> = reasons.map(|(language, why)| format!("\n{language}: {why}")).collect();
+        ToolError::new(Code::NoServer, format!("no language server for these files{}", reasons.concat()))
+    }
+}
+
+fn choose(found: FoundTools, folders: &[PathBuf], languages: &Languages) -> Chosen {
     let files = match languages {
         Languages::OfFiles(files) => files.clone(),
-        Languages::OfWorkspace => folders.iter().flat_map(|it| endings_in(it)).collect(),
+        Languages::OfWorkspace | Languages::Growing(_) => {
+            folders.iter().flat_map(|it| endings_in(it)).collect()
+        }
     };
-    let is_needed =
-        |it: &FoundLanguage| it.endings.iter().any(|ending| files.iter().any(|it| it.ends_with(ending)));
+    let is_named = |name: &str| matches!(languages, Languages::Growing(also) if also.contains(name));
+    let is_needed = |it: &FoundLanguage| {
+        is_named(it.name) || it.endings.iter().any(|ending| files.iter().any(|it| it.ends_with(ending)))
+    };
     let mut chosen = Chosen::default();
-    for language in found.into_iter().filter(is_needed) {
+    let most = found.settings.max_servers;
+    for mut language in found.languages {
+        let is_needed = is_needed(&language);
+        if let Ok(name) = &language.server
+            && chosen.names.len() == most
+            && !chosen.names.contains(name)
+        {
+            language.server = Err(format!("`max_servers` of [lsp_tools] is {most}, and as many others run"));
+        }
         match language.server {
-            Ok(name) if chosen.names.contains(&name) => {}
-            Ok(name) => chosen.names.push(name),
-            Err(why) => drop(chosen.missing.insert(language.name.to_owned(), why)),
+            Ok(name) if is_needed && !chosen.names.contains(&name) => chosen.names.push(name),
+            Ok(_) => {}
+            Err(why) => {
+                if is_needed {
+                    chosen.needed.insert(language.name.to_owned());
+                }
+                chosen.missing.insert(language.name.to_owned(), why);
+            }
         }
     }
     chosen
@@ -207,7 +266,7 @@ fn endings_in(folder: &Path) -> Vec<String> {
     let walk = WalkBuilder::new(folder).follow_links(false).build().flatten().take(MOST_ENTRIES);
     let files = walk.filter(|it| it.file_type().is_some_and(|it| it.is_file()));
     let endings = files.filter_map(|it| Some(format!(".{}", it.path().extension()?.to_str()?)));
-    let endings: std::collections::BTreeSet<String> = endings.collect();
+    let endings: BTreeSet<String> = endings.collect();
     endings.into_iter().collect()
 }
 
@@ -228,7 +287,7 @@ impl driver::Search for ToolSearch {
 }
 
 /// What lspool says as the editor of the session: it can do all that the tools use.
-fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>) -> Value {
+fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>, chosen_for: &str) -> Value {
     let named = folders.iter().map(|it| {
         let name = it.file_name().unwrap_or(it.as_os_str()).to_string_lossy();
         json!({"uri": file_uri(it), "name": name})
@@ -242,7 +301,7 @@ fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>) -> Value 
         "clientInfo": {"name": "lspool", "version": env!("CARGO_PKG_VERSION")},
         "rootUri": named.first().map(|it| &it["uri"]),
         "workspaceFolders": named,
-        "initializationOptions": {"lspool": {"codeTools": {"missing": missing}}},
+        "initializationOptions": {"lspool": {"codeTools": {"missing": missing, "chosenFor": chosen_for}}},
         "capabilities": {
             "general": {"positionEncodings": ["utf-16"]},
             "window": {"workDoneProgress": true},
@@ -274,7 +333,7 @@ impl Session {
     fn begin<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         stream: S,
         initialize: Option<Value>,
-        missing: BTreeMap<String, String>,
+        without: ToolError,
     ) -> (Session, JoinHandle<()>) {
         let (asks, asked) = mpsc::unbounded_channel();
         let serving = match initialize {
@@ -288,7 +347,7 @@ impl Session {
             }),
             None => spawn_local(async move {
                 // Without a server, lspool ends when the stream does.
-                answer_without_server(asked, &missing).await;
+                answer_without_server(asked, &without).await;
                 drop(stream);
             }),
         };
@@ -336,15 +395,7 @@ fn ended(why: &str) -> ToolError {
 }
 
 /// Answers each call: there is no server for it.
-async fn answer_without_server(mut asked: mpsc::UnboundedReceiver<Ask>, missing: &BTreeMap<String, String>) {
-    let reasons: Vec<String> = missing.iter().map(|(language, why)| format!("\n{language}: {why}")).collect();
-    let error = ToolError::new(
-        Code::NoServer,
-        format!(
-            "no language server for these files; lspool chooses servers when it starts{}",
-            reasons.concat()
-        ),
-    );
+async fn answer_without_server(mut asked: mpsc::UnboundedReceiver<Ask>, error: &ToolError) {
     while let Some(ask) = asked.recv().await {
         match ask {
             Ask::Call { answer, .. } => drop(answer.send(error.answer())),
@@ -467,5 +518,58 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(most: usize) -> FoundTools {
+        let language = |name, ending, server: Result<&str, &str>| FoundLanguage {
+            name,
+            endings: vec![ending],
+            server: server.map(ToOwned::to_owned).map_err(ToOwned::to_owned),
+        };
+        FoundTools {
+            languages: vec![
+                language("Python", ".py", Ok("pyright")),
+                language("TypeScript", ".ts", Ok("tsgo")),
+                language("Go", ".go", Err("install gopls")),
+                language("C and C++", ".c", Ok("clangd")),
+            ],
+            settings: LspToolsConfig { max_servers: most, ..LspToolsConfig::default() },
+        }
+    }
+
+    #[test]
+    fn servers_are_chosen_for_languages_that_are_there_or_appear() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = [folder.path().to_owned()];
+        let none = choose(found(6), &folders, &Languages::Growing(BTreeSet::new()));
+        assert_eq!(none.names, [""; 0]);
+        assert_eq!(none.without().message, "no language server for these files");
+        std::fs::write(folder.path().join("a.py"), "").unwrap();
+        std::fs::write(folder.path().join("a.go"), "").unwrap();
+        let some = choose(found(6), &folders, &Languages::OfWorkspace);
+        assert_eq!(some.names, ["pyright"]);
+        // Why a language has no server is known before its first file.
+        assert_eq!(some.missing.into_keys().collect::<Vec<_>>(), ["Go"]);
+        let also = Languages::Growing(BTreeSet::from(["TypeScript".to_owned()]));
+        assert_eq!(choose(found(6), &folders, &also).names, ["pyright", "tsgo"]);
+        let of_files = Languages::OfFiles(vec!["x.go".to_owned()]);
+        let without = choose(found(6), &folders, &of_files).without();
+        assert!(without.message.ends_with("\nGo: install gopls"), "{}", without.message);
+    }
+
+    #[test]
+    fn no_more_servers_are_chosen_than_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.py", "a.ts", "a.c"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let chosen = choose(found(2), &[folder.path().to_owned()], &Languages::OfWorkspace);
+        assert_eq!(chosen.names, ["pyright", "tsgo"]);
+        assert!(chosen.missing["C and C++"].contains("`max_servers`"), "{chosen:?}");
     }
 }

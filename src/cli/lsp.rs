@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Args, Lsp, LspTask, TargetWords},
-    code_tools::{Languages, ToolInfo, serve, tools},
+    code_tools::{Languages, ToolInfo, search, serve, tools},
     print, tell,
 };
-use crate::{builtin_tools::lsp::Answer, shell::discover::Env};
+use crate::{builtin_tools::lsp::Answer, config::LspToolsConfig, shell::discover::Env};
 
 /// Exit status if there is what was asked for.
 const DONE: u8 = 0;
@@ -32,7 +32,7 @@ const NO_SERVER: u8 = 4;
 /// Asks, prints the answer.
 pub(super) fn run(args: &Args, asked: &Lsp) -> anyhow::Result<ExitCode> {
     if asked.task == LspTask::Tools {
-        print(&list(asked.json))?;
+        print(&list(asked.json, &settings(args)))?;
         return Ok(ExitCode::from(DONE));
     }
     let env = Env::real();
@@ -73,7 +73,8 @@ fn status(answer: &Answer) -> u8 {
         return match code {
             "no_server" => NO_SERVER,
             "bad_arguments" => USAGE,
-            "timeout" | "changed" | "expired" | "cancelled" | "server_failed" | "server_error" => NOT_SURE,
+            "timeout" | "loading" | "changed" | "expired" | "cancelled" | "server_failed"
+            | "server_error" => NOT_SURE,
             _ => NOT_SO,
         };
     }
@@ -87,11 +88,18 @@ fn status(answer: &Answer) -> u8 {
     }
 }
 
+/// A person gets every tool that the user has not left off.
+fn settings(args: &Args) -> LspToolsConfig {
+    let settings = search(args).first.as_ref().map(|it| it.lsp_tools.clone()).unwrap_or_default();
+    LspToolsConfig { offer: vec!["all".to_owned()], ..settings }
+}
+
 /// The tools, as a text or as JSON.
-fn list(json: bool) -> String {
+fn list(json: bool, settings: &LspToolsConfig) -> String {
+    let tools = tools(settings);
     if json {
         let value = |it: &ToolInfo| json!({"name": it.name, "description": it.description, "inputSchema": it.input_schema});
-        return format!("{}\n", tools().iter().map(value).collect::<Value>());
+        return format!("{}\n", tools.iter().map(value).collect::<Value>());
     }
     let parameters = |it: &ToolInfo| {
         let all = it.input_schema["properties"].as_object().into_iter().flatten();
@@ -100,7 +108,6 @@ fn list(json: bool) -> String {
         };
         all.map(line).collect::<String>()
     };
-    let tools = tools();
     let all = tools.iter().map(|it| format!("{}\n  {}\n{}", it.name, it.description, parameters(it)));
     all.collect::<Vec<_>>().concat()
 }

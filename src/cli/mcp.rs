@@ -67,7 +67,8 @@ async fn serve(args: &Args, given: Vec<PathBuf>, env: Env) -> io::Result<u8> {
     let is_given = !given.is_empty();
     let workspace = Rc::new(Workspace::new(if is_given { Folders::Known(given) } else { Folders::Unknown }));
     let (lines, Streams { ended, mut writer }) = lines::open(input, output);
-    let handler = Handler::new(Rc::clone(&workspace), Rc::new(env), is_given, ended);
+    let settings = search.first.as_ref().map(|it| it.lsp_tools.clone()).unwrap_or_default();
+    let handler = Handler::new(Rc::clone(&workspace), Rc::new(env), is_given, ended, &settings);
     let speaking = async {
         // It fails if stdin ends before the client has said anything.
         match handler.serve(lines).await {

@@ -6,8 +6,8 @@ use super::{
     Config, features,
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, COMBINES, DELEGATIONS, FOLDER, GROUP, ISOLATIONS, Key, LOG,
-        LOG_LEVELS, MEMBER, ON_LIMITS, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
-        STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
+        LOG_LEVELS, LSP_TOOLS, MEMBER, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE,
+        SERVER, SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -28,6 +28,7 @@ pub fn markdown() -> String {
         builtin_workers(),
         chapter(&ORCHESTRATION),
         chapter(&TOOLS),
+        chapter(&LSP_TOOLS),
         chapter(&ROUTE),
         chapter(&LOG),
     ];
@@ -176,7 +177,8 @@ fn in_workspace<T>(section: &Section<T>) -> String {
         keys.map(|key| format!("`{}`", key.name)).collect::<Vec<_>>()
     };
     let any = names(Workspace::Yes, |_| true);
-    let smaller = names(Workspace::Smaller, |it| !is_features(it));
+    let smaller = names(Workspace::Smaller, |it| !is_features(it) && !matches!(it, Type::Flag(_)));
+    let off = names(Workspace::Smaller, |it| matches!(it, Type::Flag(_)));
     let narrower = names(Workspace::Smaller, is_features);
     let mut said = Vec::new();
     if any.len() == section.keys.len() {
@@ -186,6 +188,9 @@ fn in_workspace<T>(section: &Section<T>) -> String {
     }
     if !smaller.is_empty() {
         said.push(format!("lower {}", smaller.join(", ")));
+    }
+    if !off.is_empty() {
+        said.push(format!("turn off {}", off.join(", ")));
     }
     if !narrower.is_empty() {
         said.push(format!("narrow {}", narrower.join(", ")));
@@ -232,7 +237,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Names(_) | Type::ToolNames(_) | Type::OptionalToolNames(_) => "list of names",
         Type::Variables(_) => "table of strings",
         Type::Duration(_) | Type::OptionalDuration(_) => "duration",
-        Type::Size(_) | Type::OptionalSize(_) => "size",
+        Type::Size(_) | Type::TextSize(_) | Type::OptionalSize(_) => "size",
         Type::Flag(_) => "`true`, `false`",
         Type::Factor(_, (from, to)) => {
             return format!("number from {} to {}", thousandths(*from), thousandths(*to));
@@ -248,6 +253,8 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Isolation(_) | Type::OptionalIsolation(_) => return words(&ISOLATIONS),
         Type::OnLimit(_) => return words(&ON_LIMITS),
         Type::BuiltinTools(_) => return words(&BUILTIN_TOOLS),
+        Type::OnLoading(_) => return words(&ON_LOADING),
+        Type::CodeTools(_) => "list of tools",
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -272,6 +279,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Workers(_) => WORKER.header,
         Type::Orchestration(_) => ORCHESTRATION.header,
         Type::Tools(_) => TOOLS.header,
+        Type::LspTools(_) => LSP_TOOLS.header,
         Type::Log(_) => LOG.header,
     };
     if text.starts_with('[') { format!("`{text}`") } else { text.to_owned() }
@@ -281,7 +289,7 @@ fn ty<T>(key: &Key<T>) -> String {
 fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
     match &key.ty {
         Type::Duration(field) => Some(format!("{:?}", show_duration(*field(fresh)))),
-        Type::Size(field) => Some(format!("{:?}", show_size(*field(fresh)))),
+        Type::Size(field) | Type::TextSize(field) => Some(format!("{:?}", show_size(*field(fresh)))),
         Type::Count(field) | Type::CountOrLess(field, _) | Type::Amount(field) => {
             Some(field(fresh).to_string())
         }
@@ -293,6 +301,7 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::Isolation(field) => said(&ISOLATIONS, *field(fresh)),
         Type::OnLimit(field) => said(&ON_LIMITS, *field(fresh)),
         Type::BuiltinTools(field) => said(&BUILTIN_TOOLS, *field(fresh)),
+        Type::OnLoading(field) => said(&ON_LOADING, *field(fresh)),
         Type::LogLevel(field) => said(&LOG_LEVELS, *field(fresh)),
         Type::StartAt(field) => said(&STARTS, *field(fresh)),
         _ => None,
@@ -381,7 +390,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Restart(_) => words(&RESTARTS),
         Type::Profile(_) => words(&PROFILES),
         Type::Backoff(_) => object(&BACKOFF),
-        Type::Size(_) | Type::OptionalSize(_) => {
+        Type::Size(_) | Type::TextSize(_) | Type::OptionalSize(_) => {
             json!({ "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB)$" })
         }
         Type::Amount(_) => json!({ "type": "integer", "minimum": 0, "maximum": u16::MAX }),
@@ -394,6 +403,8 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Isolation(_) | Type::OptionalIsolation(_) => words(&ISOLATIONS),
         Type::OnLimit(_) => words(&ON_LIMITS),
         Type::BuiltinTools(_) => words(&BUILTIN_TOOLS),
+        Type::OnLoading(_) => words(&ON_LOADING),
+        Type::CodeTools(_) => texts(1),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::StartAt(_) => words(&STARTS),
         Type::Servers(_) => named(object(&SERVER)),
@@ -404,6 +415,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Workers(_) => named(object(&WORKER)),
         Type::Orchestration(_) => object(&ORCHESTRATION),
         Type::Tools(_) => object(&TOOLS),
+        Type::LspTools(_) => object(&LSP_TOOLS),
         Type::Log(_) => object(&LOG),
     }
 }

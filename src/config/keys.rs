@@ -22,8 +22,9 @@ pub(super) use self::{
 };
 use super::{
     AgentConfig, Backoff, BuiltinTools, Combine, Config, Delegation, FolderConfig, GroupConfig, Isolation,
-    LogConfig, LogLevel, MemberConfig, OnLimit, OrchestrationConfig, Policy, Profile, Restart, RouteConfig,
-    ServerConfig, ServerKind, StartAt, SubAgentsConfig, ToolsConfig, TurnRecovery, WorkerConfig,
+    LogConfig, LogLevel, LspToolsConfig, MemberConfig, OnLimit, OnLoading, OrchestrationConfig, Policy,
+    Profile, Restart, RouteConfig, ServerConfig, ServerKind, StartAt, SubAgentsConfig, ToolsConfig,
+    TurnRecovery, WorkerConfig,
 };
 
 /// A table of the file, read into a `T`.
@@ -91,6 +92,8 @@ pub(super) enum Type<T: 'static> {
     /// A duration with a computed default.
     OptionalDuration(Field<T, Option<Duration>>),
     Size(Field<T, usize>),
+    /// The size of a text.
+    TextSize(Field<T, usize>),
     /// A size without a default.
     OptionalSize(Field<T, Option<usize>>),
     Flag(Field<T, bool>),
@@ -155,6 +158,10 @@ pub(super) enum Type<T: 'static> {
     Workers(Field<T, Vec<WorkerConfig>>),
     Orchestration(Field<T, OrchestrationConfig>),
     Tools(Field<T, ToolsConfig>),
+    LspTools(Field<T, LspToolsConfig>),
+    /// A list of code tools.
+    CodeTools(Field<T, Vec<String>>),
+    OnLoading(Field<T, OnLoading>),
     Log(Field<T, LogConfig>),
 }
 
@@ -239,6 +246,13 @@ pub(super) static ROOT: Section<Config> = Section {
             workspace: Workspace::Yes,
             absent: "",
             doc: "Limits for builtin tools.",
+        },
+        Key {
+            name: "lsp_tools",
+            ty: Type::LspTools(|it| &mut it.lsp_tools),
+            workspace: Workspace::Yes,
+            absent: "",
+            doc: "The code tools.",
         },
         Key {
             name: "route",
@@ -394,6 +408,100 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "The maximum size of a file to read, search, or edit.",
+        },
+    ],
+};
+
+pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
+    header: "[lsp_tools]",
+    doc: "The code tools of `lspool lsp` and `lspool mcp`. See [code-tools.md](code-tools.md).",
+    fresh: LspToolsConfig::default,
+    keys: &[
+        Key {
+            name: "enabled",
+            ty: Type::Flag(|it| &mut it.enabled),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "Whether there are code tools. Otherwise each call is refused.",
+        },
+        Key {
+            name: "offer",
+            ty: Type::CodeTools(|it| &mut it.offer),
+            workspace: Workspace::No,
+            absent: "`[\"core\"]`",
+            doc: "The tools that `lspool mcp` lists: `core`, `all`, or names of tools. `all` adds `code_search`.",
+        },
+        Key {
+            name: "raw",
+            ty: Type::Flag(|it| &mut it.raw),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether `lsp_start`, `lsp_request` and `lsp_stop` are there, with which an agent asks a server \
+                  in terms of the protocol ([code-tools.md](code-tools.md#raw-requests)).",
+        },
+        Key {
+            name: "time_limit",
+            ty: Type::Duration(|it| &mut it.time_limit),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long a call may take.",
+        },
+        Key {
+            name: "ready_wait",
+            ty: Type::Duration(|it| &mut it.ready_wait),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long a call waits for a server that loads its project, before it asks anyway.",
+        },
+        Key {
+            name: "diagnostics_wait",
+            ty: Type::Duration(|it| &mut it.diagnostics_wait),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long a server may say nothing about a file, before the file counts as not checked.",
+        },
+        Key {
+            name: "settle",
+            ty: Type::Duration(|it| &mut it.settle),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How long a server that publishes diagnostics without a version must say nothing more, before \
+                  lspool believes it.",
+        },
+        Key {
+            name: "max_output",
+            ty: Type::TextSize(|it| &mut it.max_output),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "The maximum size of an answer's text. The rest can be asked for.",
+        },
+        Key {
+            name: "max_results",
+            ty: Type::Count(|it| &mut it.max_results),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many results a call shows if it does not say; of diagnostics, twice as many.",
+        },
+        Key {
+            name: "max_servers",
+            ty: Type::Count(|it| &mut it.max_servers),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many servers a session starts. Further languages have none.",
+        },
+        Key {
+            name: "max_open",
+            ty: Type::Count(|it| &mut it.max_open),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many documents are open at one server.",
+        },
+        Key {
+            name: "on_loading",
+            ty: Type::OnLoading(|it| &mut it.on_loading),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "What a call does while a server loads its project: wait, or fail with `loading`.",
         },
     ],
 };

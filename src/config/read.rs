@@ -14,15 +14,16 @@ use toml::{
 use self::groups::{glob, marker, method};
 use super::{
     AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed, WorkerConfig,
+    code_tools::offered,
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, GROUP, ISOLATIONS, Key, LOG, LOG_LEVELS,
-        ON_LIMITS, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, STARTS, SUB_AGENTS,
-        Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
+        LSP_TOOLS, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
+        SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
     },
     presets::{known_servers, preset_names},
     problem::{Author, Problem, Problems, ShadowedKind},
     suggest::nearest,
-    units::{parse_duration, parse_memory, parse_size, show_duration, show_size},
+    units::{parse_duration, parse_memory, parse_size, parse_text_size, show_duration, show_size},
 };
 use crate::{agents::tool_names, util::redact::redact};
 
@@ -172,6 +173,10 @@ impl<'a> Reader<'a> {
                 let new = with_unit(raw, "a size such as \"256MiB\"", parse_size);
                 self.limit(key, at, new, show_size, field(into));
             }
+            Type::TextSize(field) => {
+                let new = with_unit(raw, "a size such as \"16KiB\"", parse_text_size);
+                self.limit(key, at, new, show_size, field(into));
+            }
             Type::OptionalDuration(field) => {
                 let new = with_unit(raw, "a duration such as \"5m\"", parse_duration);
                 self.set(at, new.map(Some), field(into));
@@ -180,7 +185,16 @@ impl<'a> Reader<'a> {
                 let new = with_unit(raw, "a size such as \"2GiB\"", parse_memory);
                 self.set(at, new.map(Some), field(into));
             }
-            Type::Flag(field) => self.set(at, flag(raw), field(into)),
+            Type::Flag(field) => {
+                let narrows = key.workspace == Workspace::Smaller && self.author != Author::User;
+                let new = match flag(raw) {
+                    Ok(true) if narrows && !*field(into) => {
+                        Err("a workspace file can only turn this off".to_owned())
+                    }
+                    new => new,
+                };
+                self.set(at, new, field(into));
+            }
             Type::Factor(field, range) => self.set(at, factor(raw, *range), field(into)),
             Type::Restart(field) => self.set(at, choice(raw, &RESTARTS), field(into)),
             Type::Profile(field) => {
@@ -244,6 +258,9 @@ impl<'a> Reader<'a> {
             Type::Workers(field) => self.workers(at, value, field(into)),
             Type::Orchestration(field) => self.table(&ORCHESTRATION, at, raw, field(into)),
             Type::Tools(field) => self.table(&TOOLS, at, raw, field(into)),
+            Type::LspTools(field) => self.table(&LSP_TOOLS, at, raw, field(into)),
+            Type::CodeTools(field) => self.list(at, value, |it| offered(text(it)?), field(into)),
+            Type::OnLoading(field) => self.set(at, choice(raw, &ON_LOADING), field(into)),
             Type::Log(field) => self.table(&LOG, at, raw, field(into)),
         }
     }
@@ -594,6 +611,7 @@ fn section_of(name: &str) -> Option<&'static str> {
         (WORKER.header, has(&WORKER, name)),
         (ORCHESTRATION.header, has(&ORCHESTRATION, name)),
         (TOOLS.header, has(&TOOLS, name)),
+        (LSP_TOOLS.header, has(&LSP_TOOLS, name)),
         (LOG.header, has(&LOG, name)),
     ];
     sections.into_iter().find(|(_, has)| *has).map(|(header, _)| header)

@@ -1,3 +1,4 @@
+mod code_tools;
 mod groups;
 
 use expect_test::{Expect, expect, expect_file};
@@ -132,6 +133,19 @@ writable = ["~/.cargo", "/srv"]
 time_limit = "5s"
 max_output = "128KiB"
 max_file = "2MiB"
+[lsp_tools]
+enabled = false
+offer = ["core", "code_search"]
+raw = true
+time_limit = "9s"
+ready_wait = "8s"
+diagnostics_wait = "7s"
+settle = "6s"
+max_output = "5KiB"
+max_results = 4
+max_servers = 3
+max_open = 2
+on_loading = "error"
 [log]
 file = "/var/log/lspool"
 level = "trace"
@@ -223,6 +237,23 @@ level = "trace"
             time_limit: Duration::from_secs(5),
             max_output: 128 << 10,
             max_file: 2 << 20,
+        }
+    );
+    assert_eq!(
+        config.lsp_tools,
+        LspToolsConfig {
+            enabled: false,
+            offer: vec!["core".to_owned(), "code_search".to_owned()],
+            raw: true,
+            time_limit: Duration::from_secs(9),
+            ready_wait: Duration::from_secs(8),
+            diagnostics_wait: Duration::from_secs(7),
+            settle: Duration::from_secs(6),
+            max_output: 5 << 10,
+            max_results: 4,
+            max_servers: 3,
+            max_open: 2,
+            on_loading: OnLoading::Error,
         }
     );
     assert_eq!(config.log, LogConfig { file: Some("/var/log/lspool".into()), level: LogLevel::Trace });
@@ -444,7 +475,7 @@ fn config_reports_invalid_toml_beside_other_errors() {
     check_problems(
         "a = 1\na = 2\n",
         &expect![[r#"
-            config.toml:1: `a`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`
+            config.toml:1: `a`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `lsp_tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`
             config.toml:2: invalid TOML at column 1: duplicate key"#]],
     );
 }
@@ -673,7 +704,9 @@ fn key_table_lets_workspaces_lower_only_limits() {
             let is_limit = matches!(
                 key.ty,
                 keys::Type::Duration(_)
+                    | keys::Type::Flag(_)
                     | keys::Type::Size(_)
+                    | keys::Type::TextSize(_)
                     | keys::Type::Count(_)
                     | keys::Type::CountOrLess(..)
                     | keys::Type::Amount(_)
@@ -693,6 +726,8 @@ fn key_table_lets_workspaces_lower_only_limits() {
     check(&keys::SUB_AGENTS);
     check(&keys::WORKER);
     check(&keys::ORCHESTRATION);
+    check(&keys::TOOLS);
+    check(&keys::LSP_TOOLS);
     check(&keys::LOG);
 }
 

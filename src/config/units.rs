@@ -44,6 +44,11 @@ pub(super) fn parse_size(text: &str) -> Result<usize, String> {
     parse_bytes(text, SMALLEST..=LARGEST, "a size from \"64KiB\" to \"2GiB\"")
 }
 
+/// Reads the size of a text.
+pub(super) fn parse_text_size(text: &str) -> Result<usize, String> {
+    parse_bytes(text, 1 << 10..=1 << 20, "a size from \"1KiB\" to \"1MiB\"")
+}
+
 /// Reads the size of the memory of processes.
 pub(super) fn parse_memory(text: &str) -> Result<usize, String> {
     parse_bytes(text, 1 << 20..=1 << 40, "a size from \"1MiB\" to \"1024GiB\"")

@@ -13,6 +13,9 @@ mod files;
 mod flows;
 mod hierarchy;
 mod places;
+mod raw;
+mod reading;
+mod search;
 mod spanning;
 mod target;
 mod view;
@@ -43,21 +46,26 @@ use super::{
 };
 use crate::{
     builtin_tools::lsp::{Answer, Code, LspCall, LspTool, ToolError},
-    config::languages::languages_for,
+    config::{
+        LspToolsConfig,
+        languages::{Language, languages, languages_for},
+    },
     rpc::{Frame, Kind, Patch, RawId, member, path, text},
     util::json,
 };
 
-/// How long a call may take.
-const TIME_LIMIT: Duration = Duration::from_secs(50);
-
 /// The calls, and what is known of servers and files.
 #[derive(Debug)]
 pub(crate) struct CodeTools {
+    settings: LspToolsConfig,
     folders: Vec<PathBuf>,
     views: BTreeMap<ServerId, View>,
-    /// Languages without a server, and why.
+    /// Languages without a server, and why, whether the workspace has files of them or not.
     missing: BTreeMap<String, String>,
+    /// Languages without a server of which files were last seen in the workspace.
+    present: BTreeSet<&'static str>,
+    /// What to do about a language with a server that was not started.
+    on_appearance: OnAppearance,
     calls: BTreeMap<u64, Call>,
     /// Requests to servers.
     asked: BTreeMap<u64, Asked>,
@@ -67,12 +75,23 @@ pub(crate) struct CodeTools {
     snapshots: Snapshots,
     /// Files that hold a word and were found not to mean the symbol, by server, symbol and file, with their text's hash.
     refuted: BTreeMap<(ServerId, String, PathBuf), u64>,
+    /// The servers that `lsp_start` has given, by the names that it gave them.
+    handles: BTreeMap<String, ServerId>,
     /// When files had last changed at the last call about diagnostics of all changed files.
     checked: u64,
     /// The last number of a call, a request, a look.
     last: u64,
     /// Whether something has happened that calls may wait for.
     is_dirty: bool,
+}
+
+/// What to do about a language whose first file appears after the servers were chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnAppearance {
+    /// Tell whoever has chosen the servers, instead of answering.
+    Tell,
+    /// Say that it has no server.
+    Answer,
 }
 
 /// A request to a server.
@@ -100,16 +119,25 @@ impl CodeTools {
             let languages = languages_for(&it.name, &it.settings.languages);
             (it.id, View::new(it.id, it.name.clone(), languages))
         });
+        // All servers of a session have the same.
+        let settings = mux.servers().iter().next().map(|it| it.config.lsp_tools.clone()).unwrap_or_default();
         Some(CodeTools {
+            settings,
             folders: mux.clients().folders().to_vec(),
             views: views.collect(),
             missing: missing.collect(),
+            present: BTreeSet::new(),
+            on_appearance: match options["chosenFor"] == "workspace" {
+                true => OnAppearance::Tell,
+                false => OnAppearance::Answer,
+            },
             calls: BTreeMap::new(),
             asked: BTreeMap::new(),
             looks: BTreeMap::new(),
             files: Files::default(),
             snapshots: Snapshots::default(),
             refuted: BTreeMap::new(),
+            handles: BTreeMap::new(),
             checked: 0,
             last: 0,
             is_dirty: false,
@@ -131,13 +159,39 @@ impl CodeTools {
     fn look(&mut self, mux: &mut Mux, look: Look) {
         let endings: BTreeSet<&str> = self.views.values().flat_map(View::endings).collect();
         let open: BTreeSet<PathBuf> = self.views.values().flat_map(View::open_files).cloned().collect();
+        let others = languages().filter(|it| !self.is_served(it)).flat_map(|it| it.files);
         let look = Look {
             folders: self.folders.clone(),
+            others: others.map(|(ending, _)| (*ending).to_owned()).collect(),
             endings: endings.into_iter().map(ToOwned::to_owned).collect(),
             open: open.into_iter().collect(),
             ..look
         };
         mux.act(Effect::Look(Box::new(look)));
+    }
+
+    fn is_served(&self, language: &Language) -> bool {
+        self.views.values().any(|it| it.serves(language))
+    }
+
+    /// The languages of the workspace without a server, and why.
+    fn unserved(&self) -> BTreeMap<String, String> {
+        let why = |it: &'static str| {
+            let why = self.missing.get(it).cloned();
+            why.unwrap_or_else(|| "none was started for this call".to_owned())
+        };
+        self.present.iter().map(|it| ((*it).to_owned(), why(it))).collect()
+    }
+
+    /// The answer of a call if the workspace has a language that needs another server.
+    fn appeared(&self) -> Option<Answer> {
+        let is_new = |it: &&&'static str| !self.missing.contains_key(**it);
+        let new: Vec<&str> = self.present.iter().filter(is_new).copied().collect();
+        if new.is_empty() || self.on_appearance == OnAppearance::Answer {
+            return None;
+        }
+        let structured = json!({"ok": false, "appeared": new});
+        Some(Answer { ok: false, text: format!("files of {} have appeared", new.join(", ")), structured })
     }
 
     /// A client calls a tool.
@@ -147,7 +201,10 @@ impl CodeTools {
         let token = member(params, "workDoneToken").and_then(|it| RawId::from_raw(&params[it]));
         let call = match LspTool::named(name) {
             None => Err(format!("unknown tool {name:?}")),
-            Some(tool) => LspCall::read(tool, given.get("arguments").unwrap_or(&Value::Null)),
+            Some(tool) => {
+                let arguments = given.get("arguments").unwrap_or(&Value::Null);
+                LspCall::read(tool, arguments, self.settings.max_results)
+            }
         };
         match call {
             Err(why) => {
@@ -156,7 +213,13 @@ impl CodeTools {
             }
             Ok(asked) => {
                 let number = self.next();
-                self.calls.insert(number, Call::new(number, owner, token, asked, mux.now(), TIME_LIMIT));
+                let limit = match &asked {
+                    LspCall::Request { timeout: Some(seconds), .. } => {
+                        self.settings.time_limit.min(Duration::from_secs(*seconds as u64))
+                    }
+                    _ => self.settings.time_limit,
+                };
+                self.calls.insert(number, Call::new(number, owner, token, asked, mux.now(), limit));
                 self.is_dirty = true;
             }
         }
@@ -230,6 +293,12 @@ impl CodeTools {
     /// Handles a look at files: sends what has changed to the servers.
     pub(crate) fn on_looked(&mut self, mux: &mut Mux, seen: Seen) {
         self.apply(mux, &seen);
+        // A look that has failed has seen nothing.
+        if seen.partial.is_none() || !seen.others.is_empty() {
+            let is_there =
+                |it: &&Language| it.files.iter().any(|(ending, _)| seen.others.iter().any(|of| of == ending));
+            self.present = languages().filter(is_there).map(|it| it.name).collect();
+        }
         if let Some((number, key)) = self.looks.remove(&seen.number)
             && let Some(call) = self.calls.get_mut(&number)
         {
@@ -293,7 +362,7 @@ impl CodeTools {
         let answer = match call::Cx::new(self, mux, &mut call).answer() {
             Some(answer) => answer,
             None if now >= call.until => {
-                let seconds = TIME_LIMIT.as_secs();
+                let seconds = call.limit.as_secs();
                 let waits = call.waits_for();
                 ToolError::new(Code::Timeout, format!("no answer within {seconds} s: {waits}")).answer()
             }

@@ -302,6 +302,25 @@ pub struct Look {
     /// The word to search for in the files that count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub word: Option<Word>,
+    /// Absolute paths that may lead into a workspace folder through links above it: where they lead is wanted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolve: Vec<PathBuf>,
+    /// Endings of files that do not count, and whose presence is reported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
+    /// A text to search for in all files, whether they count or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grep: Option<Grep>,
+}
+
+/// A search for a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grep {
+    /// The text, or a regular expression. Case does not matter.
+    pub query: String,
+    /// Whether it is a regular expression.
+    pub is_regex: bool,
 }
 
 /// What to search for, and where.
@@ -349,6 +368,21 @@ pub struct Seen {
     /// Why files may be missing above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
+    /// Files that cannot be read and may hold the word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<(PathBuf, Unreadable)>,
+    /// Folders that cannot be listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<PathBuf>,
+    /// Where paths lead, if that is below a workspace folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolved: Vec<(PathBuf, PathBuf)>,
+    /// Why a text cannot be searched for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+    /// The endings of other files that are there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
 }
 
 /// The lines of a file that hold a word.

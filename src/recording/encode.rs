@@ -17,7 +17,7 @@ use crate::{
     config::Config,
     core::{
         Identity, Proxy,
-        event::{ClientId, Effect, Event, Peer, Seen, StoredTeam},
+        event::{ClientId, Effect, Event, Look, Peer, Seen, StoredTeam},
     },
     rpc::{self, Frame},
     util::redact::is_name,
@@ -284,7 +284,7 @@ impl Encoder {
                 let data = self.own(&format::CancelTool { id: Box::new(RawId(id.clone())) });
                 line(Kind::CancelTool).data(&data).finish()
             }
-            Effect::Look(look) => line(Kind::Look).data(&self.own(look)).finish(),
+            Effect::Look(look) => line(Kind::Look).data(&self.look(look)).finish(),
             Effect::Measure(all) => {
                 let processes = all.iter().map(|it| (*it).into()).collect();
                 let data = self.own(&format::Measure { processes });
@@ -373,6 +373,15 @@ impl Encoder {
             *text = self.redactor.content(text);
         }
         self.own(&seen)
+    }
+
+    /// A look at files. A text that is searched for is masked like those of documents.
+    fn look(&mut self, look: &Look) -> Vec<u8> {
+        let mut look = look.clone();
+        if let Some(grep) = look.grep.as_mut().filter(|_| !self.redactor.keeps_texts()) {
+            grep.query = self.redactor.content(&grep.query);
+        }
+        self.own(&look)
     }
 
     /// A value of lspool itself, without secrets.

@@ -27,4 +27,4 @@ pub use prepare::{
     CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target, targets,
 };
 pub use search::{Found, NotFound, search};
-pub use tools::{FoundLanguage, languages_found, prepare_tools};
+pub use tools::{FoundLanguage, FoundTools, languages_found, prepare_tools};

@@ -392,6 +392,59 @@ fn calls_are_answered_by_a_real_server_through_edits_and_kills() {
 }
 
 #[test]
+fn language_that_appears_gets_its_real_server_at_the_next_call() {
+    let sandbox = project();
+    symlink(real::typescript(), sandbox.home().join("bin/typescript-language-server")).unwrap();
+    for file in ["main.py", "tools/greet.py", "pyrightconfig.json"] {
+        fs::remove_file(sandbox.workspace().join(file)).unwrap();
+    }
+    let mut client = Client::start(mcp(&sandbox));
+    client.initialize(json!({}));
+    let list = client.ask(1, "tools/list", json!({}))["result"].to_string();
+    let empty = client.call(2, "lsp_workspace", json!({}));
+    assert_eq!(empty["structuredContent"]["error"]["code"], "no_server", "{empty}");
+
+    sandbox.write("a.py", "def greet() -> int:\n    return 1\n");
+    sandbox.write("b.py", "from a import greet\n\ngreet()\n");
+    let references = client.call(3, "lsp_references", json!({"symbol": "greet"}));
+    check_references(&references, &["a.py:1", "b.py:1", "b.py:3"]);
+
+    sandbox.write("tsconfig.json", "{}");
+    sandbox.write("c.ts", "export function wave(): number {\n  return 1;\n}\n");
+    sandbox.write("d.ts", "import { wave } from \"./c\";\n\nwave();\n");
+    let references = client.call(4, "lsp_references", json!({"symbol": "wave"}));
+    check_references(&references, &["c.ts:1", "d.ts:1", "d.ts:3"]);
+    let references = client.call(5, "lsp_references", json!({"symbol": "greet"}));
+    check_references(&references, &["a.py:1", "b.py:1", "b.py:3"]);
+
+    // No server is there for this one, which is said and ends no server.
+    let before = client.mark.processes_running("pyright").len();
+    sandbox.write("e.go", "package main\n");
+    let workspace = client.call(6, "lsp_workspace", json!({}))["structuredContent"].clone();
+    let names: Vec<&str> =
+        workspace["servers"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["pyright", "typescript-language-server"], "{workspace}");
+    assert!(workspace["missing"]["Go"].is_string(), "{workspace}");
+    assert_eq!(client.mark.processes_running("pyright").len(), before);
+    assert_eq!(client.ask(7, "tools/list", json!({}))["result"].to_string(), list);
+    assert_eq!(client.leave().0, Some(0));
+}
+
+#[test]
+fn paths_through_a_link_above_the_workspace_are_inside_for_a_real_server() {
+    let sandbox = project();
+    let link = sandbox.home().join("link");
+    symlink(sandbox.workspace(), &link).unwrap();
+    let mut client = Client::start(mcp(&sandbox));
+    client.initialize(json!({}));
+    let target = json!({"symbol": "greet", "file": link.join("tools/greet.py")});
+    check_references(&client.call(1, "lsp_references", target), &ALL);
+    let outside = client.call(2, "lsp_hover", json!({"symbol": "x", "file": link.join("../x.py")}));
+    assert_eq!(outside["structuredContent"]["error"]["code"], "outside_workspace", "{outside}");
+    assert_eq!(client.leave().0, Some(0));
+}
+
+#[test]
 fn cancelled_calls_are_not_answered_and_progress_counts_up() {
     let sandbox = project();
     // This one never starts, and lspool does not wait for it at the end.

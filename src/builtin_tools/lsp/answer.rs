@@ -6,8 +6,6 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-/// The longest text of an answer, in bytes.
-const MOST_OF_TEXT: usize = 16 << 10;
 /// How much of a line is shown, in characters.
 const MOST_OF_LINE: usize = 200;
 
@@ -26,6 +24,18 @@ impl Answer {
     /// The answer as a JSON object.
     pub fn value(&self) -> Value {
         json!({"ok": self.ok, "text": self.text, "structured": self.structured})
+    }
+
+    /// Says before anything else that it may be wrong, and why.
+    pub fn doubt(&mut self, why: &str) {
+        if !self.ok {
+            return;
+        }
+        self.text = format!("INCOMPLETE: {why}\n{}", self.text);
+        self.structured["complete"] = false.into();
+        if self.structured["why"].is_null() {
+            self.structured["why"] = why.into();
+        }
     }
 
     /// Reads such an object.
@@ -61,6 +71,8 @@ pub enum Code {
     ServerFailed,
     /// The server reports an error.
     ServerError,
+    /// The server loads its project.
+    Loading,
     /// The time is over.
     Timeout,
     /// Files have changed meanwhile.
@@ -85,6 +97,7 @@ impl Code {
             Code::NotSupported => "not_supported",
             Code::ServerFailed => "server_failed",
             Code::ServerError => "server_error",
+            Code::Loading => "loading",
             Code::Timeout => "timeout",
             Code::Changed => "changed",
             Code::Expired => "expired",
@@ -125,7 +138,8 @@ pub struct ToolError {
 impl ToolError {
     /// A failure that stays if the call is repeated, except those that say otherwise.
     pub fn new(code: Code, message: impl Into<String>) -> ToolError {
-        let retry = matches!(code, Code::Timeout | Code::Changed | Code::Expired | Code::Cancelled);
+        let retry =
+            matches!(code, Code::Loading | Code::Timeout | Code::Changed | Code::Expired | Code::Cancelled);
         ToolError { code, message: message.into(), retry, candidates: Vec::new() }
     }
 
@@ -194,7 +208,7 @@ impl PlaceShown {
 }
 
 /// A part of a line around a character, counted from 1, without the blanks at its beginning.
-fn clipped(line: &str, character: u32) -> String {
+pub fn clipped(line: &str, character: u32) -> String {
     let trimmed = line.trim();
     if trimmed.chars().count() <= MOST_OF_LINE {
         return visible(trimmed);
@@ -241,6 +255,8 @@ pub struct Found {
     pub cursor: Option<(String, usize)>,
     /// The call that shows the next page, but for its cursor.
     pub next_call: Option<(&'static str, Value)>,
+    /// The size of the text, in bytes.
+    pub most_of_text: usize,
 }
 
 impl Found {
@@ -290,7 +306,7 @@ impl Found {
             if place.lines.is_empty() {
                 write!(part, "\n{:>6}", place.line).unwrap_or_default();
             }
-            if text.len() + part.len() > MOST_OF_TEXT && !shown.is_empty() {
+            if text.len() + part.len() > self.most_of_text && !shown.is_empty() {
                 break;
             }
             text += &part;
@@ -386,8 +402,8 @@ pub struct FileReport {
 }
 
 impl FileReport {
-    /// The answer about several files, with this many diagnostics at most.
-    pub fn answer(reports: &[FileReport], most: usize, notes: &[String]) -> Answer {
+    /// The answer about several files, with this many diagnostics and bytes of text at most.
+    pub fn answer(reports: &[FileReport], most: usize, notes: &[String], most_of_text: usize) -> Answer {
         let mut text = String::new();
         for it in reports.iter().filter(|it| it.freshness == Freshness::Unknown) {
             writeln!(
@@ -438,7 +454,7 @@ impl FileReport {
                     one.severity.word(),
                     clipped(&one.text, one.start.1)
                 );
-                if left == 0 || text.len() + line.len() > MOST_OF_TEXT {
+                if left == 0 || text.len() + line.len() > most_of_text {
                     left = 0;
                     break;
                 }
@@ -500,6 +516,7 @@ mod tests {
     #[test]
     fn places_are_grouped_by_file_with_what_follows() {
         let found = Found {
+            most_of_text: 16 << 10,
             title: "5 references to use (function, a.py:1)".to_owned(),
             name: "references",
             places: vec![place("a.py", 1), place("a.py", 2), place("b.py", 7)],
@@ -527,6 +544,7 @@ mod tests {
     fn places_beyond_the_budget_are_on_the_next_page() {
         let places: Vec<_> = (1..=1000).map(|it| place(&format!("folder/{it}.py"), it)).collect();
         let found = Found {
+            most_of_text: 16 << 10,
             places,
             total: 1000,
             cursor: Some(("r1".to_owned(), 0)),
@@ -534,7 +552,7 @@ mod tests {
             ..Found::default()
         };
         let answer = found.answer();
-        assert!(answer.text.len() < MOST_OF_TEXT + 200);
+        assert!(answer.text.len() < (16 << 10) + 200);
         let n = answer.structured["references"].as_array().unwrap().len();
         assert_eq!(answer.structured["next"], format!("r1.{n}"));
     }
@@ -551,7 +569,7 @@ mod tests {
             report("a.ts", Freshness::Exact, None),
             report("b.ts", Freshness::Unknown, Some("it said nothing")),
         ];
-        let answer = FileReport::answer(&reports, 10, &[]);
+        let answer = FileReport::answer(&reports, 10, &[], 16 << 10);
         assert_eq!(
             answer.text,
             "NOT CHECKED: b.ts (it said nothing)\n0 errors, 0 warnings, 0 hints in 1 file checked"

@@ -77,9 +77,35 @@ impl Severity {
     }
 }
 
+/// Which server is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RawTarget {
+    /// The one of this name.
+    Server(String),
+    /// One for this language.
+    Language(String),
+}
+
 /// A call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LspCall {
+    /// [`LspTool::Search`]
+    Search {
+        /// A text or a regular expression.
+        query: String,
+        /// Whether it is the latter.
+        is_regex: bool,
+        /// A pattern for paths.
+        glob: Option<String>,
+        /// A file or a folder.
+        path: Option<String>,
+        /// Lines around.
+        context: u32,
+        /// How many.
+        most: usize,
+        /// A cursor.
+        after: Option<String>,
+    },
     /// [`LspTool::Workspace`]
     Workspace,
     /// [`LspTool::WorkspaceSymbols`]
@@ -154,6 +180,29 @@ pub enum LspCall {
         /// How far.
         depth: usize,
     },
+    /// [`LspTool::Start`]
+    Start {
+        /// What.
+        target: RawTarget,
+        /// Where.
+        root: Option<String>,
+    },
+    /// [`LspTool::Request`]
+    Request {
+        /// The name from a start.
+        server: String,
+        /// What to ask.
+        method: String,
+        /// About what.
+        params: Value,
+        /// How long to wait, in seconds.
+        timeout: Option<usize>,
+    },
+    /// [`LspTool::Stop`]
+    Stop {
+        /// The name from a start.
+        server: String,
+    },
     /// [`LspTool::TypeHierarchy`]
     TypeHierarchy {
         /// Of what.
@@ -169,8 +218,8 @@ pub enum LspCall {
 const MOST: usize = 1000;
 
 impl LspCall {
-    /// Reads the arguments.
-    pub fn read(tool: LspTool, arguments: &Value) -> Result<LspCall, String> {
+    /// Reads the arguments. A call that does not say how many results it wants gets this many.
+    pub fn read(tool: LspTool, arguments: &Value, usual: usize) -> Result<LspCall, String> {
         let none = Map::new();
         let given = match arguments {
             Value::Object(given) => given,
@@ -200,11 +249,20 @@ impl LspCall {
         }
         let most = |usual| Ok::<_, String>(it.number("max_results")?.unwrap_or(usual).clamp(1, MOST));
         Ok(match tool {
+            LspTool::Search => LspCall::Search {
+                after: it.text("after"),
+                query: it.given("query")?,
+                is_regex: it.flag("is_regex", false)?,
+                glob: it.text("glob"),
+                path: it.get("path").map(|_| it.path("path")).transpose()?,
+                context: it.context()?,
+                most: most(usual)?,
+            },
             LspTool::Workspace => LspCall::Workspace,
             LspTool::WorkspaceSymbols => LspCall::WorkspaceSymbols {
                 query: it.given("query")?,
                 kind: it.text("kind"),
-                most: most(50)?,
+                most: most(usual)?,
             },
             LspTool::DocumentSymbols => LspCall::DocumentSymbols {
                 file: it.path("file")?,
@@ -227,18 +285,18 @@ impl LspCall {
                 after: it.text("after"),
                 target: it.target()?,
                 include_declaration: it.flag("include_declaration", true)?,
-                context: u32::try_from(it.number("context")?.unwrap_or(0).min(5)).unwrap_or(5),
-                most: most(50)?,
+                context: it.context()?,
+                most: most(usual)?,
                 path: it.text("path"),
             },
             LspTool::Implementations => {
-                LspCall::Implementations { after: it.text("after"), target: it.target()?, most: most(50)? }
+                LspCall::Implementations { after: it.text("after"), target: it.target()?, most: most(usual)? }
             }
             LspTool::Hover => LspCall::Hover { target: it.target()? },
             LspTool::Diagnostics => LspCall::Diagnostics {
                 files: it.texts("files")?,
                 severity: it.one_of("severity", &Severity::ALL, Severity::Warning)?,
-                most: most(100)?,
+                most: most(2 * usual)?,
             },
             LspTool::CallHierarchy => LspCall::CallHierarchy {
                 target: it.target()?,
@@ -249,6 +307,21 @@ impl LspCall {
                 )?,
                 depth: it.number("depth")?.unwrap_or(1).clamp(1, 3),
             },
+            LspTool::Start => LspCall::Start {
+                target: match (it.text("server"), it.text("language")) {
+                    (Some(server), None) => RawTarget::Server(server),
+                    (None, Some(language)) => RawTarget::Language(language),
+                    _ => return Err("give `language` or `server`".to_owned()),
+                },
+                root: it.get("root").map(|_| it.path("root")).transpose()?,
+            },
+            LspTool::Request => LspCall::Request {
+                server: it.given("server_id")?,
+                method: it.given("method")?,
+                params: it.object("params")?,
+                timeout: it.number("timeout")?,
+            },
+            LspTool::Stop => LspCall::Stop { server: it.given("server_id")? },
             LspTool::TypeHierarchy => LspCall::TypeHierarchy {
                 target: it.target()?,
                 direction: it.one_of(
@@ -279,6 +352,7 @@ impl Arguments<'_> {
             ParameterType::Integer => (self.number(key)?.is_some(), "an integer"),
             ParameterType::Flag => (self.flag(key, false).is_ok(), "true or false"),
             ParameterType::Texts => (self.texts(key).is_ok(), "a list of strings"),
+            ParameterType::Object => (self.object(key).is_ok(), "an object"),
         };
         if fits { Ok(()) } else { Err(format!("`{key}` must be {what}")) }
     }
@@ -309,6 +383,23 @@ impl Arguments<'_> {
             Some(_) => return Err(wrong()),
         };
         all.iter().map(|it| path(key, it)).collect::<Result<_, _>>().map(Some)
+    }
+
+    fn context(&self) -> Result<u32, String> {
+        Ok(u32::try_from(self.number("context")?.unwrap_or(0).min(5)).unwrap_or(5))
+    }
+
+    /// An object. Models also write it as a text.
+    fn object(&self, key: &str) -> Result<Value, String> {
+        let wrong = || format!("`{key}` must be an object");
+        match self.get(key) {
+            None => Ok(Value::Object(Map::new())),
+            Some(Value::String(text)) => {
+                let read: Option<Value> = crate::util::json::read(text.as_bytes()).ok();
+                read.filter(Value::is_object).ok_or_else(wrong)
+            }
+            Some(value) => Some(value).filter(|it| it.is_object()).cloned().ok_or_else(wrong),
+        }
     }
 
     fn flag(&self, key: &str, usual: bool) -> Result<bool, String> {
@@ -406,6 +497,7 @@ mod tests {
         let call = LspCall::read(
             LspTool::References,
             &json!({"symbol": "Graph.add_node", "file": "a.py", "line": "12", "context": 9, "path": "*.py"}),
+            50,
         );
         let Ok(LspCall::References { target, context: 5, most: 50, include_declaration: true, .. }) = call
         else {
@@ -413,8 +505,11 @@ mod tests {
         };
         assert_eq!((target.line, target.file.as_deref()), (Some(11), Some("a.py")));
         assert_eq!(target.symbol.map(|it| it.to_string()).as_deref(), Some("Graph/add_node"));
-        let all =
-            LspCall::read(LspTool::Diagnostics, &json!({"files": "file:///a%20b.py", "severity": "error"}));
+        let all = LspCall::read(
+            LspTool::Diagnostics,
+            &json!({"files": "file:///a%20b.py", "severity": "error"}),
+            50,
+        );
         let Ok(LspCall::Diagnostics { files: Some(files), severity: Severity::Error, .. }) = all else {
             panic!("{all:?}");
         };
@@ -442,7 +537,7 @@ mod tests {
             (LspTool::Diagnostics, json!({"files": [3]}), "a list of strings"),
             (LspTool::Workspace, json!({"x": 1}), "it takes none"),
         ] {
-            let why = LspCall::read(tool, &arguments).unwrap_err();
+            let why = LspCall::read(tool, &arguments, 50).unwrap_err();
             assert!(why.contains(expected), "{arguments}: {why}");
         }
     }
@@ -452,7 +547,7 @@ mod tests {
         fn any_arguments_are_read_or_refused(key in "symbol|file|line|character|line_text|files|query|after", number: i64, text in ".{0,12}", n in 0..5) {
             let value = match n { 0 => json!(number), 1 => json!(text), 2 => json!([text]), 3 => json!(null), _ => json!({"a": text}) };
             for tool in LspTool::ALL {
-                let read = LspCall::read(tool, &json!({"file": "a.py", "direction": "incoming", &key: value}));
+                let read = LspCall::read(tool, &json!({"file": "a.py", "direction": "incoming", &key: value}), 50);
                 if let Err(why) = read {
                     prop_assert!(!why.is_empty());
                 }

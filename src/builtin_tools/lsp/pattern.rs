@@ -21,6 +21,11 @@ impl Pattern {
         self.0.is_match(path)
     }
 
+    /// A path as a part of a pattern.
+    pub fn escaped(path: &str) -> String {
+        globset::escape(path)
+    }
+
     /// Whether a text is a pattern, rather than a path.
     pub fn is_one(text: &str) -> bool {
         text.contains(['*', '?', '[', '{'])

@@ -21,7 +21,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::workspace::{Folders, Workspace, of_client, of_environment};
-use crate::{builtin_tools::lsp::Answer, config::nearest, shell::discover::Env};
+use crate::{
+    builtin_tools::lsp::Answer,
+    config::{LspToolsConfig, nearest},
+    shell::discover::Env,
+};
 
 /// How many calls run at once; others wait in their order.
 const AT_ONCE: usize = 32;
@@ -62,10 +66,20 @@ impl Handler {
         env: Rc<Env>,
         is_given: bool,
         ended: CancellationToken,
+        settings: &LspToolsConfig,
     ) -> Handler {
         let decided = if is_given { OnceCell::new_with(Some(())) } else { OnceCell::new() };
         let (running, open) = (Semaphore::new(AT_ONCE), Semaphore::new(MOST_CALLS));
-        Handler { workspace, env, tools: super::tools::list(), decided, is_given, running, open, ended }
+        Handler {
+            workspace,
+            env,
+            tools: super::tools::list(settings),
+            decided,
+            is_given,
+            running,
+            open,
+            ended,
+        }
     }
 
     /// Decides about the folders when it is first asked.

@@ -108,7 +108,7 @@ impl Entry {
 /// Adds the entry to its file. Returns a message for the user.
 fn write(entry: &Entry) -> anyhow::Result<String> {
     // Settings are often links into a folder of dotfiles.
-    let file = entry.file.canonicalize().unwrap_or_else(|_| entry.file.clone());
+    let file = followed(&entry.file)?;
     let shown = entry.file.display();
     let before = read(&file)?;
     let merged = entry.merged(before.as_deref().unwrap_or_default()).map_err(|why| {
@@ -121,6 +121,23 @@ fn write(entry: &Entry) -> anyhow::Result<String> {
             Ok(format!("wrote {shown}\n"))
         }
     }
+}
+
+/// Where links lead from a path, whether there is a file or not.
+fn followed(path: &Path) -> anyhow::Result<PathBuf> {
+    const MOST_LINKS: usize = 40;
+    let mut file = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&file) {
+            Ok(target) => {
+                let folder = file.parent().map_or_else(PathBuf::new, Path::to_owned);
+                // `..` in a target is of the folder that holds the link, which may be reached through links.
+                file = folder.canonicalize().unwrap_or(folder).join(target);
+            }
+            Err(_) => return Ok(file),
+        }
+    }
+    bail!("{} leads through too many links", path.display())
 }
 
 fn read(file: &Path) -> anyhow::Result<Option<String>> {
@@ -236,6 +253,30 @@ mod tests {
         );
         assert_eq!(real.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_link_to_missing_settings_stays_a_link() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let env = env(folder.path());
+        let link = folder.path().join("home/.gemini/settings.json");
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink("../../dotfiles/between.json", &link).unwrap();
+        fs::create_dir(folder.path().join("dotfiles")).unwrap();
+        symlink("new/settings.json", folder.path().join("dotfiles/between.json")).unwrap();
+        let gemini = entry(Agent::Gemini, "lspool", &env).unwrap();
+        write(&gemini).unwrap();
+        assert!(link.is_symlink() && folder.path().join("dotfiles/between.json").is_symlink());
+        let written = fs::read_to_string(folder.path().join("dotfiles/new/settings.json")).unwrap();
+        assert!(written.contains("lspool"), "{written}");
+        assert!(write(&gemini).unwrap().contains("already"));
+        // A loop leads nowhere.
+        fs::remove_file(&link).unwrap();
+        symlink("settings.json", &link).unwrap();
+        let error = write(&gemini).unwrap_err();
+        assert!(error.to_string().contains("too many links"), "{error}");
+        assert!(link.is_symlink());
     }
 
     #[test]

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use crate::{
     builtin_tools::lsp::LspTool,
     cli::code_tools::{ToolInfo, tools},
+    config::LspToolsConfig,
 };
 
-/// All tools, by name.
-pub(super) fn list() -> Vec<Tool> {
-    tools().into_iter().map(tool).collect()
+/// The tools that the settings offer, by name.
+pub(super) fn list(settings: &LspToolsConfig) -> Vec<Tool> {
+    tools(settings).into_iter().map(tool).collect()
 }
 
 fn tool(info: ToolInfo) -> Tool {
@@ -44,6 +45,10 @@ fn title(tool: LspTool) -> &'static str {
         LspTool::Hover => "Show type and documentation",
         LspTool::Implementations => "Find implementations",
         LspTool::References => "Find all references",
+        LspTool::Search => "Search texts",
+        LspTool::Request => "Ask a language server",
+        LspTool::Start => "Join a language server",
+        LspTool::Stop => "Let go of a language server",
         LspTool::TypeHierarchy => "Find supertypes and subtypes",
         LspTool::Workspace => "Show language servers",
         LspTool::WorkspaceSymbols => "Find symbols by name",
@@ -63,6 +68,11 @@ fn members(tool: LspTool) -> &'static [(&'static str, &'static str)] {
         LspTool::DocumentSymbols => &[("symbols", "array")],
         LspTool::Hover => &[SYMBOL, ("hover", "string")],
         LspTool::Implementations => &[COMPLETE, WHY, SYMBOL, ("implementations", "array"), NEXT],
+        // A result may be of any type.
+        LspTool::Request => &[],
+        LspTool::Start => &[("server_id", "string")],
+        LspTool::Stop => &[],
+        LspTool::Search => &[COMPLETE, WHY, ("hits", "array"), NEXT],
         LspTool::References => &[COMPLETE, WHY, SYMBOL, ("references", "array"), NEXT],
         LspTool::Workspace => &[("folders", "array"), ("servers", "array"), ("missing", "object")],
         LspTool::WorkspaceSymbols => &[COMPLETE, WHY, ("symbols", "array")],
@@ -90,10 +100,13 @@ mod tests {
 
     #[test]
     fn list_is_small_and_the_same_each_time() {
-        let text = serde_json::to_string(&list()).unwrap();
+        let usual = LspToolsConfig::default();
+        let text = serde_json::to_string(&list(&usual)).unwrap();
         assert!(text.len() <= 14 << 10, "{} bytes", text.len());
-        assert_eq!(text, serde_json::to_string(&list()).unwrap());
-        for tool in list() {
+        assert_eq!(text, serde_json::to_string(&list(&usual)).unwrap());
+        let all = LspToolsConfig { offer: vec!["all".to_owned()], raw: true, ..usual };
+        assert_eq!(list(&all).len(), LspTool::ALL.len());
+        for tool in list(&all) {
             let value = serde_json::to_value(&tool).unwrap();
             assert!(value["title"].is_string() && value["description"].is_string(), "{value}");
             assert_eq!(value["outputSchema"]["type"], "object");

@@ -1,10 +1,17 @@
 //! The folders of a client, and the session of code tools in them.
 //!
-//! A session begins when its folders are known, and again when they change. Calls wait for it.
+//! A session begins when its folders are known, and again when they change, or when the first file of a language
+//! appears that has a server. Calls wait for it.
 
 mod roots;
 
-use std::{cell::RefCell, io, path::PathBuf, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    io,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use serde_json::Value;
 use tokio::{sync::watch, task::spawn_blocking};
@@ -14,7 +21,7 @@ use crate::{
     builtin_tools::lsp::{Answer, Code, ToolError},
     cli::{
         args::Args,
-        code_tools::{Languages, Opening, Session},
+        code_tools::{Languages, Opening, Session, appeared},
         search::Search,
         tell,
     },
@@ -37,9 +44,30 @@ pub(in crate::cli) enum Folders {
 #[derive(Clone, Debug)]
 enum State {
     Opening,
-    Open(Session),
+    /// The session of this number.
+    Open(u64, Session),
+    /// At the opening of this number, no language of the workspace had a server.
+    Empty(u64, ToolError),
     /// Each call gets this error.
     Failed(ToolError),
+}
+
+impl State {
+    fn number(&self) -> Option<u64> {
+        match self {
+            State::Open(number, _) | State::Empty(number, _) => Some(*number),
+            State::Opening | State::Failed(_) => None,
+        }
+    }
+}
+
+/// How many sessions one call may need.
+const MOST_SESSIONS: usize = 8;
+
+/// What an opening has found.
+enum Opened {
+    Session(Box<Opening>),
+    Empty(ToolError),
 }
 
 /// The workspace of a client.
@@ -48,12 +76,21 @@ pub(in crate::cli) struct Workspace {
     state: watch::Sender<State>,
     /// The last reason that lspool has shown.
     told: RefCell<String>,
+    /// Languages whose first file has appeared during a session.
+    appeared: RefCell<BTreeSet<String>>,
+    last: Cell<u64>,
 }
 
 impl Workspace {
     pub(in crate::cli) fn new(folders: Folders) -> Workspace {
         let (folders, state) = (watch::Sender::new(folders), watch::Sender::new(State::Opening));
-        Workspace { folders, state, told: RefCell::default() }
+        Workspace {
+            folders,
+            state,
+            told: RefCell::default(),
+            appeared: RefCell::default(),
+            last: Cell::default(),
+        }
     }
 
     /// Changes the folders, or ends everything. Calls that run get their answers from the new session.
@@ -75,13 +112,33 @@ impl Workspace {
         mut progress: impl FnMut(&str),
     ) -> Answer {
         let mut states = self.state.subscribe();
+        // Files may have come since the last opening.
+        let mut is_first = true;
+        let mut n_sessions = 0;
         loop {
             let state = states.borrow_and_update().clone();
             match state {
                 State::Opening => {}
                 State::Failed(error) => return error.answer(),
-                State::Open(session) => {
+                State::Empty(number, _) if is_first => {
+                    is_first = false;
+                    self.open_again(number);
+                    continue;
+                }
+                State::Empty(_, error) => return error.answer(),
+                State::Open(number, session) => {
                     let answer = session.call(name, arguments, &mut progress).await;
+                    n_sessions += 1;
+                    if let Some(languages) = appeared(&answer) {
+                        if n_sessions == MOST_SESSIONS {
+                            let why = "the languages of the workspace change again and again";
+                            return ToolError::new(Code::Changed, why).answer();
+                        }
+                        progress(&format!("the language servers start again, for {}", languages.join(", ")));
+                        self.appeared.borrow_mut().extend(languages);
+                        self.open_again(number);
+                        continue;
+                    }
                     if answer.ok || !states.has_changed().unwrap_or(false) {
                         return answer;
                     }
@@ -94,6 +151,25 @@ impl Workspace {
         }
     }
 
+    /// Begins another session, unless that has happened since the opening of this number.
+    fn open_again(&self, number: u64) {
+        let is_current = self.state.send_if_modified(|it| {
+            let is_current = it.number() == Some(number);
+            if is_current {
+                *it = State::Opening;
+            }
+            is_current
+        });
+        if is_current {
+            self.folders.send_modify(|_| {});
+        }
+    }
+
+    fn next(&self) -> u64 {
+        self.last.set(self.last.get() + 1);
+        self.last.get()
+    }
+
     /// Serves sessions until the end.
     pub(in crate::cli) async fn serve(&self, args: &Args, search: Arc<Search>) {
         let mut folders = self.folders.subscribe();
@@ -104,10 +180,13 @@ impl Workspace {
                 Folders::Done(_) => return,
                 Folders::Refused(why) => self.fail(Code::Refused, &why),
                 Folders::Known(known) => match self.open(&search, known).await {
-                    Err((code, why)) => self.fail(code, &why),
-                    Ok(opening) => {
+                    Err(error) => self.fail(error.code, &error.message),
+                    Ok(Opened::Empty(error)) => {
+                        self.state.send_replace(State::Empty(self.next(), error));
+                    }
+                    Ok(Opened::Session(opening)) => {
                         let done = opening.serve(args, async |session, quit| {
-                            self.state.send_replace(State::Open(session));
+                            self.state.send_replace(State::Open(self.next(), session));
                             folders.changed().await.ok();
                             self.state.send_replace(State::Opening);
                             if let Folders::Done(Some(signal)) = *folders.borrow() {
@@ -131,13 +210,18 @@ impl Workspace {
     }
 
     /// Reads the folders. This takes a while, in which the client is answered.
-    async fn open(&self, search: &Arc<Search>, folders: Vec<PathBuf>) -> Result<Opening, (Code, String)> {
+    async fn open(&self, search: &Arc<Search>, folders: Vec<PathBuf>) -> Result<Opened, ToolError> {
         let search = Arc::clone(search);
+        let languages = Languages::Growing(self.appeared.borrow().clone());
         let opening = spawn_blocking(move || {
-            roots::check_size(&folders).map_err(|why| (Code::Refused, why))?;
-            Opening::new(&search, &folders, &Languages::OfWorkspace).map_err(|why| (Code::NoServer, why))
+            roots::check_size(&folders).map_err(|why| ToolError::new(Code::Refused, why))?;
+            let opening = Opening::new(&search, &folders, &languages)?;
+            Ok(match opening.without_server() {
+                Some(error) => Opened::Empty(error),
+                None => Opened::Session(Box::new(opening)),
+            })
         });
-        let failed = |error| (Code::ServerFailed, io::Error::other(error).to_string());
+        let failed = |error| ToolError::new(Code::ServerFailed, io::Error::other(error).to_string());
         opening.await.map_err(failed)?
     }
 

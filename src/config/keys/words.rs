@@ -1,8 +1,8 @@
 //! The words that are values of keys, with their meanings.
 
 use crate::config::{
-    BuiltinTools, Combine, Delegation, Isolation, LogLevel, OnLimit, Profile, Restart, ServerKind, StartAt,
-    TurnRecovery,
+    BuiltinTools, Combine, Delegation, Isolation, LogLevel, OnLimit, OnLoading, Profile, Restart, ServerKind,
+    StartAt, TurnRecovery,
 };
 
 /// Words for the kinds of servers.
@@ -26,6 +26,10 @@ pub(in crate::config) const ON_LIMITS: [(&str, OnLimit); 2] =
 /// Words for whether lspool offers builtin tools.
 pub(in crate::config) const BUILTIN_TOOLS: [(&str, BuiltinTools); 2] =
     [("off", BuiltinTools::Off), ("fallback", BuiltinTools::Fallback)];
+
+/// Words for what a call does while a server loads its project.
+pub(in crate::config) const ON_LOADING: [(&str, OnLoading); 2] =
+    [("wait", OnLoading::Wait), ("error", OnLoading::Error)];
 
 /// Words for the exits after which lspool restarts a process.
 pub(in crate::config) const RESTARTS: [(&str, Restart); 3] =

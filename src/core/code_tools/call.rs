@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     builtin_tools::lsp::{Answer, Code, LspCall, Text, ToolError},
+    config::OnLoading,
     core::{
         event::{ClientId, Look, Peer, Seen, ServerId, Unreadable, Word},
         ids::RequestId,
@@ -28,10 +29,7 @@ use crate::{
     util::json,
 };
 
-/// How long a call waits for a server that loads, before it asks anyway.
-const READY_WAIT: Duration = Duration::from_secs(30);
-
-/// How long before its end a call answers with what it has.
+/// How long before its end a call answers with what it has, at most.
 const LAST: Duration = Duration::from_secs(4);
 
 /// How long to wait before a question is repeated.
@@ -47,6 +45,7 @@ pub(super) struct Call {
     pub(super) owner: Owner,
     token: Option<RawId>,
     asked: LspCall,
+    pub(super) limit: Duration,
     pub(super) until: Instant,
     /// When it answers with what it has.
     last_words: Instant,
@@ -141,8 +140,9 @@ impl Call {
             owner,
             token,
             asked,
+            limit,
             until: now + limit,
-            last_words: now + limit.saturating_sub(LAST),
+            last_words: now + limit.saturating_sub(LAST.min(limit / 4)),
             memo: BTreeMap::new(),
             wake: None,
             waits: String::new(),
@@ -334,6 +334,11 @@ impl<'a> Cx<'a> {
 
     /// Looks at files.
     pub(super) fn look(&mut self, key: &str, read: Vec<PathBuf>, word: Option<Word>) -> Step<Arc<Seen>> {
+        self.look_for(key, Look { read, word, ..Look::default() })
+    }
+
+    /// The same, for anything that a look can tell.
+    pub(super) fn look_for(&mut self, key: &str, look: Look) -> Step<Arc<Seen>> {
         let full = self.key(key);
         match self.call.memo.get(&full) {
             Some(Memo::Seen(seen)) => return Ok(Arc::clone(seen)),
@@ -342,7 +347,7 @@ impl<'a> Cx<'a> {
                 let number = self.tools.next();
                 self.tools.looks.insert(number, (self.call.number, full.clone()));
                 self.call.memo.insert(full, Memo::Asked);
-                self.tools.look(self.mux, Look { number, read, word, ..Look::default() });
+                self.tools.look(self.mux, Look { number, ..look });
             }
         }
         self.waiting("lspool looks at the files".to_owned())
@@ -353,18 +358,15 @@ impl<'a> Cx<'a> {
         match self.text_if_readable(file)? {
             Ok(text) => Ok(text),
             Err(why) => {
-                let name = self.shown(file);
-                let (code, what) = match why {
-                    Unreadable::Missing => (Code::NoFile, format!("{name}: no such file")),
-                    Unreadable::Outside => {
-                        (Code::OutsideWorkspace, format!("{name} is outside the workspace"))
-                    }
-                    Unreadable::Folder => (Code::NoFile, format!("{name} is a folder")),
-                    Unreadable::Binary => (Code::NoFile, format!("{name} is not text in UTF-8")),
-                    Unreadable::Large => (Code::NoFile, format!("{name} is larger than lspool reads")),
-                    Unreadable::Denied => (Code::NoFile, format!("{name} cannot be read")),
+                let code = match why {
+                    Unreadable::Outside => Code::OutsideWorkspace,
+                    Unreadable::Missing
+                    | Unreadable::Folder
+                    | Unreadable::Binary
+                    | Unreadable::Large
+                    | Unreadable::Denied => Code::NoFile,
                 };
-                fail(code, what)
+                fail(code, format!("{} {}", self.shown(file), reason(why)))
             }
         }
     }
@@ -427,7 +429,8 @@ impl<'a> Cx<'a> {
         if let Some(known) = self.known(key) {
             return Ok(known.as_str().map(ToOwned::to_owned));
         }
-        let until = (self.since(&format!("{key}.since")) + READY_WAIT).min(self.call.last_words);
+        let until =
+            (self.since(&format!("{key}.since")) + self.tools.settings.ready_wait).min(self.call.last_words);
         let (now, name) = (self.now(), self.view(server).name.clone());
         let (why, check) = match self.view(server).readiness(now) {
             Readiness::Ready(_) => {
@@ -441,12 +444,20 @@ impl<'a> Cx<'a> {
             }
             Readiness::Loading { percent: None, until } => (format!("{name} is loading"), until),
         };
+        if self.tools.settings.on_loading == OnLoading::Error {
+            return fail(Code::Loading, format!("{why}: ask again later"));
+        }
         if now >= until {
             self.once(key, |_| why.clone().into());
             return Ok(Some(why));
         }
         self.wake_at(check.unwrap_or(until).min(until));
         self.waiting(why)
+    }
+
+    /// The size of an answer's text, in bytes.
+    pub(super) fn most_of_text(&self) -> usize {
+        self.tools.settings.max_output
     }
 
     /// A path as people read it: relative to the first folder, if it is in there.
@@ -459,6 +470,18 @@ impl<'a> Cx<'a> {
     /// Whether a file is in a folder of the workspace.
     pub(super) fn is_inside(&self, file: &Path) -> bool {
         self.tools.folders.iter().any(|it| file.starts_with(it))
+    }
+}
+
+/// Why the text of a file is missing, after its name.
+pub(super) fn reason(why: Unreadable) -> &'static str {
+    match why {
+        Unreadable::Missing => "does not exist",
+        Unreadable::Outside => "is outside the workspace",
+        Unreadable::Folder => "is a folder",
+        Unreadable::Binary => "is not text in UTF-8",
+        Unreadable::Large => "is larger than lspool reads",
+        Unreadable::Denied => "cannot be read",
     }
 }
 

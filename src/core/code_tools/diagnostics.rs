@@ -23,12 +23,6 @@ use crate::{
     core::event::{ServerId, Unreadable, Word, WordMatch},
 };
 
-/// How long a server may say nothing about a file.
-const WAIT: Duration = Duration::from_secs(20);
-
-/// How long it must say nothing more, after it has said something without a version.
-const SETTLE: Duration = Duration::from_millis(500);
-
 /// How long a server may take a text in silence before lspool sends the text again.
 const NUDGE: Duration = Duration::from_secs(1);
 
@@ -81,10 +75,10 @@ impl Cx<'_> {
         if let Some(stop) = waits {
             return Err(stop);
         }
-        if files.is_empty() {
+        if files.is_empty() && !are_given {
             notes.push("no file has changed since the last call".to_owned());
         }
-        let mut answer = FileReport::answer(&reports, most, &notes);
+        let mut answer = FileReport::answer(&reports, most, &notes, self.most_of_text());
         let is_checked = |it: &FileReport| it.freshness != Freshness::Unknown;
         answer.structured["complete"] = (unchecked.is_none() && reports.iter().all(is_checked)).into();
         if let Some(unchecked) = unchecked {
@@ -114,27 +108,33 @@ impl Cx<'_> {
                 |it: &PathBuf| code.iter().any(|ending| it.to_string_lossy().ends_with(ending.as_str()));
             return Ok(Wanted::of(changed.filter(is_code).collect()));
         };
-        let mut files = BTreeSet::new();
+        let (mut files, mut partial) = (BTreeSet::new(), None);
         for one in given {
-            let path = self.path(one.as_str());
+            let path = match self.path(one.as_str()) {
+                Err(Stop::Fail(_)) if Pattern::is_one(one) => None,
+                path => Some(path?),
+            };
             if !Pattern::is_one(one) {
-                files.insert(path?);
+                files.extend(path);
                 continue;
             }
             // A file may have such a name: `app/[id]/page.tsx`.
-            if let Ok(path) = path
+            if let Some(path) = path
                 && self.text_if_readable(&path)?.is_ok()
             {
                 files.insert(path);
                 continue;
             }
             let found = self.files_like(one)?;
-            if found.is_empty() {
+            partial = found.partial.or(partial);
+            if found.files.is_empty() && partial.is_none() {
                 return fail(Code::NoFile, format!("no file of a language with a server fits {one:?}"));
             }
-            files.extend(found);
+            files.extend(found.files);
         }
-        Ok(Wanted::of(files.into_iter().collect()))
+        let mut wanted = Wanted::of(files.into_iter().collect());
+        wanted.unchecked = wanted.unchecked.or(partial.map(|it| format!("files that fit a pattern ({it})")));
+        Ok(wanted)
     }
 
     fn code_endings(&self) -> Vec<String> {
@@ -142,15 +142,13 @@ impl Cx<'_> {
     }
 
     /// The files of the workspace that fit a pattern.
-    fn files_like(&mut self, pattern: &str) -> Step<Vec<PathBuf>> {
-        let glob = match Pattern::new(pattern) {
-            Ok(glob) => glob,
-            Err(why) => return fail(Code::BadArguments, why),
-        };
+    fn files_like(&mut self, pattern: &str) -> Step<Fitting> {
+        let glob = self.pattern(pattern)?;
         let word = Word { text: String::new(), matching: WordMatch::Any, endings: self.code_endings() };
         let seen = self.look("files", Vec::new(), Some(word))?;
-        let fits = |it: &PathBuf| glob.holds(&self.shown(it)) || glob.holds(&it.to_string_lossy());
-        Ok(seen.hits.iter().map(|it| it.file.clone()).filter(fits).collect())
+        let all = seen.hits.iter().map(|it| it.file.clone());
+        let files = all.filter(|it| self.fits(&glob, it)).collect();
+        Ok(Fitting { files, partial: seen.partial.clone() })
     }
 
     /// What all servers of a file say.
@@ -192,8 +190,9 @@ impl Cx<'_> {
     /// What one server says.
     fn opinion(&mut self, server: ServerId, file: &Path) -> Step<Opinion> {
         // Opens it, and is answered after the server has taken the text.
-        let (_, text) = self.outline(server, file)?;
+        let (_, text) = self.outline_if_any(server, file)?;
         let loading = self.ready(&format!("ready {}", server.number()), server)?;
+        let unseen = self.unseen(server)?;
         let opinion = if self.view(server).offers("diagnosticProvider", "textDocument/diagnostic") {
             self.pulled(server, file, &text)?
         } else if self.view(server).runs(TSSERVER) {
@@ -201,8 +200,8 @@ impl Cx<'_> {
         } else {
             self.published(server, file, &text)?
         };
-        Ok(match loading {
-            // What it says of an unfinished project may be wrong.
+        Ok(match loading.or(unseen) {
+            // What it says of an unfinished project, or of other files as they were, may be wrong.
             Some(why) if opinion.freshness < Freshness::Unknown => {
                 Opinion { freshness: Freshness::Unknown, why: Some(why), ..opinion }
             }
@@ -303,7 +302,7 @@ impl Cx<'_> {
                 return Ok(opinion(Freshness::Exact, it));
             }
             let counts = !is_old && (is_of_version || it.tick > barrier || is_first);
-            let settled = it.at.max(since) + SETTLE;
+            let settled = it.at.max(since) + self.tools.settings.settle;
             if counts && now >= settled {
                 return Ok(opinion(Freshness::Settled, it));
             }
@@ -311,7 +310,7 @@ impl Cx<'_> {
                 self.wake_at(settled);
             }
         }
-        let until = since + WAIT;
+        let until = since + self.tools.settings.diagnostics_wait;
         if now >= until || self.is_late() {
             let seconds = now.saturating_duration_since(since).as_secs();
             let why = format!("{name} has said nothing of this text within {seconds} s");
@@ -340,6 +339,13 @@ impl Cx<'_> {
         let (_, at) = self.ask_at(&key, server, "textDocument/documentSymbol", &document(file))?;
         Ok(at)
     }
+}
+
+/// The files that fit a pattern.
+struct Fitting {
+    files: Vec<PathBuf>,
+    /// Why there may be more.
+    partial: Option<String>,
 }
 
 /// What a call is to check.

@@ -21,9 +21,6 @@ use crate::{
     rpc::{Frame, file_uri},
 };
 
-/// How many documents are open at one server.
-const MOST_OPEN: usize = 256;
-
 /// What is known of files.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -66,10 +63,20 @@ fn notification(method: &str, params: &Value) -> Frame {
     Frame::notification(method, Some(params.to_string().as_bytes()))
 }
 
-/// The numbers of `FileChangeType`.
-const CREATED: u8 = 1;
-const CHANGED: u8 = 2;
-const REMOVED: u8 = 3;
+/// `FileChangeType`, with its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileChange {
+    Created = 1,
+    Changed = 2,
+    Removed = 3,
+}
+
+/// How all files have changed that a look has seen to change.
+fn changes(seen: &Seen) -> impl Iterator<Item = (&PathBuf, FileChange)> {
+    let created = seen.created.iter().map(|it| (it, FileChange::Created));
+    let changed = seen.changed.iter().map(|it| (it, FileChange::Changed));
+    created.chain(changed).chain(seen.removed.iter().map(|it| (it, FileChange::Removed)))
+}
 
 impl CodeTools {
     /// Sends what has changed to the servers.
@@ -79,6 +86,7 @@ impl CodeTools {
             self.files.changed.insert(file.clone(), tick);
             self.files.last_change = tick;
         }
+        self.note_unseen(seen);
         for (file, text) in &seen.texts {
             match text {
                 Ok(text) => self.change(mux, file, text, tick),
@@ -161,13 +169,14 @@ impl CodeTools {
         let document =
             OpenDocument { version: 1, text_version: 1, told: tick, is_first_text: true, used: tick };
         view.open.insert(file.to_owned(), document);
+        view.unseen.remove(file);
         view.last_change = tick;
         let language = language_of_file(file).map_or("plaintext", |(_, id)| id);
         let params = json!({"textDocument": {
             "uri": file_uri(file), "languageId": language, "version": 1, "text": text.as_str(),
         }});
         mux.tell_server(server, &notification("textDocument/didOpen", &params));
-        if self.views[&server].open.len() > MOST_OPEN {
+        if self.views[&server].open.len() > self.settings.max_open {
             let open = &self.views[&server].open;
             let oldest = open.iter().min_by_key(|(_, it)| it.used).map(|(file, _)| file.clone());
             if let Some(oldest) = oldest {
@@ -199,14 +208,25 @@ impl CodeTools {
         }
     }
 
+    /// Notes changes that no message tells a server.
+    fn note_unseen(&mut self, seen: &Seen) {
+        for view in self.views.values_mut().filter(|it| it.process().is_some() && !it.watches_files()) {
+            for (file, change) in changes(seen) {
+                if view.is_concerned(file) && !view.open.contains_key(file) {
+                    view.unseen.insert(file.clone(), change);
+                }
+            }
+        }
+    }
+
     fn tell_watchers(&mut self, mux: &mut Mux, seen: &Seen) {
-        let all = [(&seen.created, CREATED), (&seen.changed, CHANGED), (&seen.removed, REMOVED)];
-        for view in self.views.values().filter(|it| it.watches_files()) {
-            let of_kind = |(files, kind): (&Vec<PathBuf>, u8)| -> Vec<Value> {
-                let concerned = files.iter().filter(|it| view.is_concerned(it));
-                concerned.map(|it| json!({"uri": file_uri(it), "type": kind})).collect()
-            };
-            let changes: Vec<Value> = all.into_iter().flat_map(of_kind).collect();
+        for view in self.views.values_mut().filter(|it| it.watches_files()) {
+            // It may have begun to watch only now.
+            let earlier = std::mem::take(&mut view.unseen);
+            let now = changes(seen).filter(|(file, _)| view.is_concerned(file));
+            let all = earlier.iter().map(|(file, change)| (file, *change)).chain(now);
+            let all = all.map(|(file, change)| json!({"uri": file_uri(file), "type": change as u8}));
+            let changes: Vec<Value> = all.collect();
             if !changes.is_empty() {
                 let params = json!({"changes": changes});
                 mux.tell_server(view.server, &notification("workspace/didChangeWatchedFiles", &params));

@@ -5,16 +5,17 @@ use std::{fmt::Write as _, path::PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::{
-    call::{Cx, Step, fail},
+    call::{Cx, Step, Stop, fail, reason},
     places::{Listing, Location, Page, sorted},
+    search::SearchFor,
     spanning::{Question, text_only},
     target::{Described, Meant},
 };
 use crate::{
     builtin_tools::lsp::{
-        Answer, Code, DefinitionKind, LspCall, LspTool, Pattern, Target, kind_name, visible,
+        Answer, Code, DefinitionKind, LspCall, LspTool, Target, clipped, kind_name, visible,
     },
-    core::event::{ServerId, WordMatch},
+    core::event::{ServerId, Unreadable, WordMatch},
 };
 
 /// How often a call begins again because its files have changed meanwhile.
@@ -22,7 +23,9 @@ const ATTEMPTS: u32 = 3;
 
 /// How much of a symbol's text is shown, in lines.
 const MOST_OF_BODY: usize = 400;
-const MOST_OF_BODY_BYTES: usize = 16 << 10;
+
+/// How many definitions are shown.
+const MOST_DEFINITIONS: usize = 50;
 
 /// How much of a hover is shown, in characters.
 const MOST_OF_HOVER: usize = 8000;
@@ -30,16 +33,25 @@ const MOST_OF_HOVER: usize = 8000;
 impl Cx<'_> {
     /// Carries a call out on the files as they are, and again if they have changed meanwhile.
     pub(super) fn carry_out(&mut self, call: &LspCall) -> Step<Answer> {
+        if !self.tools.settings.enabled {
+            return fail(Code::Refused, "code tools are off: `enabled = false` in [lsp_tools]");
+        }
         for attempt in 0..ATTEMPTS {
             self.prefix = format!("{attempt}/");
             self.used.clear();
-            self.look("sync", Vec::new(), None)?;
+            let sync = self.look("sync", Vec::new(), None)?;
+            if let Some(appeared) = self.tools.appeared() {
+                return Ok(appeared);
+            }
             let tick =
                 self.once("tick", |cx| cx.tools.files.last_change().into()).as_u64().unwrap_or_default();
-            let answer = self.attempt(call)?;
-            self.look("after", Vec::new(), None)?;
+            let mut answer = self.attempt(call)?;
+            let after = self.look("after", Vec::new(), None)?;
             let changed = self.tools.files.changed_since(tick);
             if !changed.iter().any(|it| self.used.contains(it)) {
+                if let Some(why) = sync.partial.as_ref().or(after.partial.as_ref()) {
+                    answer.doubt(&format!("lspool may have missed changes of files: {why}"));
+                }
                 let is_complete = answer.structured["complete"] == true;
                 if is_complete && matches!(call, LspCall::Diagnostics { files: None, .. }) {
                     self.tools.checked = tick;
@@ -77,6 +89,17 @@ impl Cx<'_> {
                 self.diagnostics(files.as_deref(), *severity, *most)
             }
             LspCall::CallHierarchy { target, direction, depth } => self.calls(target, *direction, *depth),
+            LspCall::Search { after: Some(cursor), context, most, .. } => {
+                self.next_page(cursor, Page { most: *most, context: *context, next_call: None })
+            }
+            LspCall::Search { query, is_regex, glob, path, context, most, after: None } => {
+                let wanted =
+                    SearchFor { query, is_regex: *is_regex, glob: glob.as_deref(), path: path.as_deref() };
+                self.search(&wanted, &Page { most: *most, context: *context, next_call: None })
+            }
+            LspCall::Start { target, root } => self.start_raw(target, root.as_deref()),
+            LspCall::Request { server, method, params, .. } => self.request_raw(server, method, params),
+            LspCall::Stop { server } => self.stop_raw(server),
             LspCall::TypeHierarchy { target, direction, depth } => self.types(target, *direction, *depth),
         }
     }
@@ -95,11 +118,12 @@ impl Cx<'_> {
             write!(text, "\n{name}: {state}, for {}\n  can: {}", list("languages"), list("can"))
                 .unwrap_or_default();
         }
-        for (language, why) in &self.tools.missing {
+        let missing = self.tools.unserved();
+        for (language, why) in &missing {
             write!(text, "\n{language}: no server ({why})").unwrap_or_default();
         }
         let missing: Map<String, Value> =
-            self.tools.missing.iter().map(|(language, why)| (language.clone(), why.clone().into())).collect();
+            missing.into_iter().map(|(language, why)| (language, why.into())).collect();
         let structured = json!({
             "ok": true, "notes": [], "truncated": false, "total": servers.len(),
             "folders": folders, "servers": servers, "missing": missing,
@@ -123,7 +147,7 @@ impl Cx<'_> {
             let (first, last) = (it.range.start.line + 1, it.range.end.line + 1);
             let detail = it.detail.as_ref().map_or_else(String::new, |it| format!("  {}", visible(it)));
             let line = format!("\n{first:>6}-{last}  {indent}{} {}{detail}", kind_name(it.kind), it.name());
-            if text.len() + line.len() > 16 << 10 {
+            if text.len() + line.len() > self.most_of_text() {
                 break;
             }
             text += &line;
@@ -163,7 +187,7 @@ impl Cx<'_> {
             let (first, last) = (it.symbol.range.start.line + 1, it.symbol.range.end.line + 1);
             let line =
                 format!("\n  {} ({}) {shown}:{first}", it.symbol.name_path(), kind_name(it.symbol.kind));
-            if text.len() + line.len() > 16 << 10 {
+            if text.len() + line.len() > self.most_of_text() {
                 break;
             }
             text += &line;
@@ -176,13 +200,17 @@ impl Cx<'_> {
         if rest > 0 {
             write!(text, "\n{rest} more: ask with a longer `query`").unwrap_or_default();
         }
-        let notes_text = as_lines(&named.notes);
+        let mut notes = named.notes;
+        notes.extend(self.tools.unserved().into_iter().map(|(language, why)| {
+            format!("{language} has no language server, so its symbols are missing: {why}")
+        }));
+        let notes_text = as_lines(&notes);
         let head = match &named.partial {
             None => format!("{total} symbols with {last:?} · complete"),
             Some(why) => format!("INCOMPLETE: {why}\n{total} symbols with {last:?}"),
         };
         let mut structured = json!({
-            "ok": true, "notes": named.notes, "truncated": rest > 0, "total": total, "symbols": symbols,
+            "ok": true, "notes": notes, "truncated": rest > 0, "total": total, "symbols": symbols,
             "complete": named.partial.is_none(),
         });
         if let Some(why) = named.partial {
@@ -200,7 +228,8 @@ impl Cx<'_> {
     pub(super) fn meant(&mut self, target: &Target) -> Step<(Meant, Option<String>)> {
         let meant = self.resolve(target)?;
         let why = self.ready("ready", meant.server)?;
-        Ok((meant, why))
+        let unseen = self.unseen(meant.server)?;
+        Ok((meant, why.or(unseen)))
     }
 
     fn definition(&mut self, target: &Target, kind: DefinitionKind, body: bool) -> Step<Answer> {
@@ -219,24 +248,42 @@ impl Cx<'_> {
         }
         let mut text = String::new();
         let mut definitions = Vec::new();
-        for place in &places {
+        let mut n_gone = 0;
+        for place in places.iter().take(MOST_DEFINITIONS) {
             let is_inside = self.is_inside(&place.file);
-            let read = if is_inside { self.text_if_readable(&place.file)?.ok() } else { None };
-            // The index may be old.
-            if is_inside && read.is_none() {
-                continue;
-            }
+            let (read, unread) = match is_inside {
+                false => (None, None),
+                true => match self.text_if_readable(&place.file)? {
+                    Ok(read) => (Some(read), None),
+                    Err(Unreadable::Missing) => {
+                        n_gone += 1;
+                        continue;
+                    }
+                    Err(why) => (None, Some(reason(why))),
+                },
+            };
             let shown = self.place_shown(place, read.as_deref(), 0, false);
             let mut value = json!({
                 "file": shown.file, "line": shown.line, "end_line": shown.line, "character": shown.character,
-                "text": shown.lines.first().map(|(_, it)| it.trim()), "external": !is_inside,
+                "text": shown.lines.first().map(|(_, it)| clipped(it, shown.character)), "external": !is_inside,
             });
             write!(text, "\n{}:{}", shown.file, shown.line).unwrap_or_default();
             if !is_inside {
                 text += " (outside the workspace)";
             }
-            let symbol = match is_inside && body {
-                true => self.symbol_at(meant.server, place)?,
+            if let Some(unread) = unread {
+                write!(text, " (the file {unread})").unwrap_or_default();
+                value["unread"] = unread.into();
+            }
+            let symbol = match read.is_some() && body {
+                true => match self.symbol_at(meant.server, place) {
+                    Ok(symbol) => symbol,
+                    Err(Stop::Fail(error)) => {
+                        notes.push(format!("only the first line is shown: {}", error.message));
+                        None
+                    }
+                    Err(Stop::Wait) => return Err(Stop::Wait),
+                },
                 false => None,
             };
             match (symbol, read) {
@@ -244,10 +291,13 @@ impl Cx<'_> {
                     let mut size = 0;
                     let fits = (first..=last).take(MOST_OF_BODY).take_while(|it| {
                         size += read.line(*it).len() + 1;
-                        size <= MOST_OF_BODY_BYTES
+                        size <= self.most_of_text()
                     });
                     let end = fits.last().unwrap_or(first);
-                    let whole = visible(&read.lines_of(first, end));
+                    let mut whole = visible(&read.lines_of(first, end));
+                    if whole.len() > self.most_of_text() {
+                        whole = clipped(read.line(first), 1);
+                    }
                     (value["line"], value["end_line"]) = ((first + 1).into(), (last + 1).into());
                     write!(text, "-{}\n{whole}", last + 1).unwrap_or_default();
                     if end < last {
@@ -257,13 +307,21 @@ impl Cx<'_> {
                 }
                 _ => {
                     if let Some((_, line)) = shown.lines.first() {
-                        write!(text, "  {}", visible(line.trim())).unwrap_or_default();
+                        write!(text, "  {}", clipped(line, shown.character)).unwrap_or_default();
                     }
                 }
             }
             definitions.push(value);
         }
         let name = self.view(meant.server).name.clone();
+        if n_gone > 0 {
+            notes.push(format!("{name} also names {n_gone} places in files that do not exist"));
+        }
+        let is_cut = places.len() > MOST_DEFINITIONS;
+        if is_cut {
+            notes
+                .push(format!("{name} names {} places, of which {MOST_DEFINITIONS} are shown", places.len()));
+        }
         let head = match definitions.len() {
             0 => format!("{name} knows no {word} of {}", meant.word),
             1 => format!("{word} of {} · {name}", meant.word),
@@ -272,7 +330,7 @@ impl Cx<'_> {
         let notes_text = as_lines(&notes);
         let file = self.shown(&meant.file);
         let structured = json!({
-            "ok": true, "notes": notes, "truncated": false, "total": definitions.len(), "definitions": definitions,
+            "ok": true, "notes": notes, "truncated": is_cut, "total": places.len() - n_gone, "definitions": definitions,
             "symbol": {"symbol": meant.word, "kind": "name", "file": file, "line": meant.place.line + 1, "end_line": meant.place.line + 1},
         });
         Ok(Answer { ok: true, text: head + &notes_text + &text, structured })
@@ -287,7 +345,7 @@ impl Cx<'_> {
 
     /// The declaration of what is meant, with a description of it.
     fn declared(&mut self, meant: &Meant) -> Step<(Described, Option<Location>)> {
-        let (outline, text) = self.outline(meant.server, &meant.file)?;
+        let (outline, text) = self.outline_if_any(meant.server, &meant.file)?;
         if outline.at_name(meant.place).is_none()
             && self.view(meant.server).offers("definitionProvider", "textDocument/definition")
         {
@@ -318,10 +376,7 @@ impl Cx<'_> {
         path: Option<&str>,
         page: &Page,
     ) -> Step<Answer> {
-        let pattern = match path.map(Pattern::new).transpose() {
-            Ok(pattern) => pattern,
-            Err(why) => return fail(Code::BadArguments, why),
-        };
+        let pattern = path.map(|it| self.pattern(it)).transpose()?;
         let (meant, _) = self.meant(target)?;
         self.require(meant.server, "referencesProvider", "textDocument/references")?;
         let (described, declared) = self.declared(&meant)?;
@@ -334,10 +389,10 @@ impl Cx<'_> {
         let is_declaration = |it: &Location| {
             declared.as_ref().is_some_and(|of| of.file == it.file && of.range.start == it.range.start)
         };
-        let fits =
-            |it: &Location| pattern.as_ref().is_none_or(|pattern| pattern.holds(&self.shown(&it.file)));
+        let fits = |it: &Location| pattern.as_ref().is_none_or(|pattern| self.fits(pattern, &it.file));
+        let (inside, elsewhere): (Vec<_>, Vec<_>) = inside.into_iter().partition(|it| fits(it));
         let places: Vec<Location> =
-            inside.into_iter().filter(|it| fits(it) && (declaration || !is_declaration(it))).collect();
+            inside.into_iter().filter(|it| declaration || !is_declaration(it)).collect();
         let declared = places.iter().find(|it| is_declaration(it)).cloned();
         let places = sorted(places, declared.as_ref());
         let n_files = count_files(&places);
@@ -352,6 +407,9 @@ impl Cx<'_> {
         notes.extend(whole.notes);
         if !external.is_empty() {
             notes.push(format!("{} more are outside the workspace", external.len()));
+        }
+        if !elsewhere.is_empty() {
+            notes.push(format!("{} more are in files that do not fit `path`", elsewhere.len()));
         }
         let listing = Listing {
             title,

@@ -16,6 +16,9 @@ use crate::{
 /// How many items are followed.
 const MOST_ITEMS: usize = 200;
 
+/// How many symbols of a further step are checked.
+const MOST_PROVEN: usize = 20;
+
 /// What differs between the two hierarchies.
 struct Hierarchy {
     provider: &'static str,
@@ -24,13 +27,24 @@ struct Hierarchy {
     /// The member of an answer with the item; none if the answer is the item.
     member: Option<&'static str>,
     title: &'static str,
+    /// Whether a server finds the items by its index, which may not be whole.
+    needs: Needs,
+}
+
+/// What a server must know to find the items of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// Whoever uses the symbol.
+    WholeIndex,
+    /// The text of the symbol.
+    OwnText,
 }
 
 impl Cx<'_> {
     pub(super) fn calls(&mut self, target: &Target, direction: Direction, depth: usize) -> Step<Answer> {
-        let (follow, member, title) = match direction {
-            Direction::Up => ("callHierarchy/incomingCalls", "from", "callers of"),
-            Direction::Down => ("callHierarchy/outgoingCalls", "to", "functions called by"),
+        let (follow, member, title, needs) = match direction {
+            Direction::Up => ("callHierarchy/incomingCalls", "from", "callers of", Needs::WholeIndex),
+            Direction::Down => ("callHierarchy/outgoingCalls", "to", "functions called by", Needs::OwnText),
         };
         let hierarchy = Hierarchy {
             provider: "callHierarchyProvider",
@@ -38,14 +52,15 @@ impl Cx<'_> {
             follow,
             member: Some(member),
             title,
+            needs,
         };
         self.hierarchy(target, &hierarchy, depth)
     }
 
     pub(super) fn types(&mut self, target: &Target, direction: Direction, depth: usize) -> Step<Answer> {
-        let (follow, title) = match direction {
-            Direction::Up => ("typeHierarchy/supertypes", "supertypes of"),
-            Direction::Down => ("typeHierarchy/subtypes", "subtypes of"),
+        let (follow, title, needs) = match direction {
+            Direction::Up => ("typeHierarchy/supertypes", "supertypes of", Needs::OwnText),
+            Direction::Down => ("typeHierarchy/subtypes", "subtypes of", Needs::WholeIndex),
         };
         let hierarchy = Hierarchy {
             provider: "typeHierarchyProvider",
@@ -53,6 +68,7 @@ impl Cx<'_> {
             follow,
             member: None,
             title,
+            needs,
         };
         self.hierarchy(target, &hierarchy, depth)
     }
@@ -62,7 +78,7 @@ impl Cx<'_> {
         self.require(meant.server, it.provider, it.prepare)?;
         let described = self.describe(&meant)?;
         // The index must be whole: callers are found by it.
-        let mut incomplete = self.index_is_whole(&meant, loading)?;
+        let mut incomplete = self.index_is_whole("whole", &meant, loading)?;
         let roots = self.ask(it.prepare, meant.server, it.prepare, &meant.params())??;
         let roots: Vec<Value> = roots.as_array().cloned().unwrap_or_default();
         let name = self.view(meant.server).name.clone();
@@ -75,6 +91,10 @@ impl Cx<'_> {
         let (mut text, mut items, mut is_cut) = (String::new(), Vec::new(), false);
         for n in 1..=depth {
             let mut next = Vec::new();
+            // The first step is proven above.
+            if n > 1 && it.needs == Needs::WholeIndex && incomplete.is_none() {
+                incomplete = self.level_is_whole(&meant, &level)?;
+            }
             let answers: Vec<Step<_>> = level
                 .iter()
                 .map(|(_, item)| {
@@ -126,18 +146,53 @@ impl Cx<'_> {
     }
 
     /// Asks for references first, whose answer proves that the index is whole. Gives why it is not.
-    fn index_is_whole(&mut self, meant: &Meant, loading: Option<String>) -> Step<Option<String>> {
+    fn index_is_whole(&mut self, key: &str, meant: &Meant, loading: Option<String>) -> Step<Option<String>> {
         if !self.view(meant.server).offers("referencesProvider", "textDocument/references") {
             return Ok(loading);
         }
         let mut params = meant.params();
         params["context"] = json!({"includeDeclaration": true});
-        let question = super::spanning::Question { key: "whole", method: "textDocument/references", params };
+        let question = super::spanning::Question { key, method: "textDocument/references", params };
         match self.whole(meant, &question) {
             Ok(whole) => Ok(whole.incomplete),
             Err(Stop::Fail(error)) => Ok(Some(error.message)),
             Err(Stop::Wait) => Err(Stop::Wait),
         }
+    }
+
+    /// The same for the symbols of a further step, at once.
+    fn level_is_whole(&mut self, of: &Meant, level: &[(usize, Value)]) -> Step<Option<String>> {
+        if level.len() > MOST_PROVEN {
+            let n = level.len();
+            return Ok(Some(format!("not all uses of the {n} symbols found are checked: ask about each")));
+        }
+        let (mut why, mut waits) = (None, false);
+        for (_, item) in level {
+            match self.item_is_whole(of, item) {
+                Ok(found) => why = why.or(found),
+                Err(Stop::Fail(error)) => why = Some(error.message),
+                Err(Stop::Wait) => waits = true,
+            }
+        }
+        if waits { Err(Stop::Wait) } else { Ok(why) }
+    }
+
+    fn item_is_whole(&mut self, of: &Meant, item: &Value) -> Step<Option<String>> {
+        let file = item["uri"].as_str().and_then(file_path);
+        let range = Range::read(&item["selectionRange"]);
+        let (Some(file), Some(range)) = (file, range) else {
+            return Ok(Some("an item has no place".to_owned()));
+        };
+        if !self.is_inside(&file) {
+            return Ok(Some(format!("the uses of {} outside the workspace are not checked", item["name"])));
+        }
+        let text = self.open(of.server, &file)?;
+        let Some((place, word)) = text.word_at(range.start) else {
+            return Ok(Some(format!("{} has no name", item["name"])));
+        };
+        let (word, notes) = (word.to_owned(), Vec::new());
+        let meant = Meant { server: of.server, file, place, word, notes };
+        self.index_is_whole(&format!("whole {}", identity(item)), &meant, None)
     }
 
     fn item(&self, item: &Value, found: &Value, depth: usize) -> Option<Value> {

@@ -161,6 +161,7 @@ impl Cx<'_> {
             notes: listing.notes.clone(),
             cursor: Some((format!("r{number}"), first)),
             next_call: page.next_call,
+            most_of_text: self.most_of_text(),
         };
         Ok(found.answer())
     }

@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 use super::{
     call::{Cx, Step, Stop},
     places::Location,
+    reading::{Unread, is_gone},
     target::Meant,
     view::Readiness,
 };
 use crate::{
-    core::event::{ServerId, Word, WordHits, WordMatch},
+    core::event::{ServerId, Unreadable, Word, WordHits, WordMatch},
     util::fnv::fnv1a,
 };
 
@@ -30,6 +31,9 @@ const MOST: usize = 60;
 
 /// With more files that hold the word, the test proves too little.
 const TOO_MANY: usize = 2000;
+
+/// How many refuted files are remembered.
+const MOST_REFUTED: usize = 50_000;
 
 /// A name of so few characters stands everywhere.
 const TOO_SHORT: usize = 2;
@@ -62,39 +66,45 @@ pub(super) struct Whole {
 impl Cx<'_> {
     /// Asks until the answer is whole, or the time is over.
     pub(super) fn whole(&mut self, meant: &Meant, question: &Question<'_>) -> Step<Whole> {
+        let unseen = self.unseen(meant.server)?;
+        let mut unread = Unread::new();
+        let mut whole = self.proven(meant, question, &mut unread)?;
+        // The server may read what lspool cannot.
+        let answered = files(&whole.places);
+        unread.retain(|it, why| *why != Unreadable::Missing && !answered.contains(it));
+        whole.text_only.retain(|it| !unread.contains_key(it));
+        let unread = self.why_unread(&meant.word, &unread);
+        whole.incomplete = whole.incomplete.or(unread).or(unseen);
+        Ok(whole)
+    }
+
+    fn proven(&mut self, meant: &Meant, question: &Question<'_>, unread: &mut Unread) -> Step<Whole> {
         let server = meant.server;
         let mut wait = WAIT;
         let mut n_tested = 0;
-        // Files of an old index, which are not there.
-        let mut gone = BTreeSet::new();
         for n in 0_usize.. {
             let key = |part: &str| format!("{} {n} {part}", question.key);
             // With what the next round begins.
             let next = format!("{} {} first", question.key, n + 1);
             let mut places = self.asked(&key("first"), server, question)?;
-            let mut candidates = self.candidates(&key("word"), meant, &places)?;
+            let mut candidates = self.candidates(&key("word"), meant, &places, unread)?;
             let doubtful = self.once_files(&key("doubtful"), |_| candidates.doubtful.clone());
             if !doubtful.is_empty() {
-                self.read_all(&key("doubtful texts"), &doubtful)?;
-                for file in &doubtful {
-                    match self.open(server, file) {
-                        Ok(_) => {}
-                        Err(Stop::Fail(_)) => drop(gone.insert(file.clone())),
-                        Err(Stop::Wait) => return Err(Stop::Wait),
-                    }
-                }
+                unread.extend(self.open_all(&key("doubtful texts"), server, &doubtful)?);
                 places = self.asked(&key("sure"), server, question)?;
-                places.retain(|it| !gone.contains(&it.file));
-                candidates = self.candidates(&key("word"), meant, &places)?;
+                // Of an old index.
+                places.retain(|it| !is_gone(unread, &it.file));
+                candidates = self.candidates(&key("word"), meant, &places, unread)?;
             }
             // Before a test: an index that becomes whole during the test is whole for the second answer only.
             let loading = self.loading(&key("loading"), server);
             let untested = self.once_files(&key("untested"), |cx| {
                 candidates.files.iter().filter(|it| !cx.is_refuted(meant, it)).cloned().collect()
             });
-            if let Some(note) = candidates.unfit {
+            if let Some(note) = candidates.unfit.clone() {
                 if self.is_believed(&key("believed"), server) {
-                    return Ok(whole(places, candidates.files, vec![note]));
+                    let notes = candidates.noted(note);
+                    return Ok(whole(places, candidates.files, notes));
                 }
                 if self.must_end(&next) {
                     return Ok(partial(
@@ -105,7 +115,7 @@ impl Cx<'_> {
                 }
             } else if untested.is_empty() {
                 if loading.is_none() {
-                    return Ok(whole(places, candidates.files, Vec::new()));
+                    return Ok(whole(places, candidates.files, candidates.notes));
                 }
             } else if n_tested >= MOST && loading.is_none() {
                 let rest = untested.len();
@@ -113,28 +123,22 @@ impl Cx<'_> {
                     "{rest} files hold the word and were not opened; {n_tested} others were, in vain"
                 );
                 if self.is_believed(&key("believed"), server) {
-                    return Ok(whole(places, candidates.files, vec![note]));
+                    let notes = candidates.noted(note);
+                    return Ok(whole(places, candidates.files, notes));
                 }
             } else {
                 let tested = spread(&untested, FIRST << n.min(3));
                 n_tested += tested.len();
-                self.read_all(&key("texts"), &tested)?;
-                for file in &tested {
-                    // It may be gone, or is not text: then it proves nothing.
-                    match self.open(server, file) {
-                        Ok(_) | Err(Stop::Fail(_)) => {}
-                        Err(Stop::Wait) => return Err(Stop::Wait),
-                    }
-                }
+                unread.extend(self.open_all(&key("texts"), server, &tested)?);
                 let before: BTreeSet<PathBuf> = files(&places);
                 places = self.asked(&key("again"), server, question)?;
-                places.retain(|it| !gone.contains(&it.file));
+                places.retain(|it| !is_gone(unread, &it.file));
                 let after = files(&places);
                 let has_grown = after.difference(&before).next().is_some();
                 if !has_grown && loading.is_none() {
                     self.refute(meant, &tested);
                     if tested.len() == untested.len() {
-                        return Ok(whole(places, candidates.files, Vec::new()));
+                        return Ok(whole(places, candidates.files, candidates.notes));
                     }
                     // The next files, at once.
                     if !self.must_end(&next) {
@@ -171,18 +175,10 @@ impl Cx<'_> {
         if old.is_empty() {
             return Ok(places);
         }
-        self.read_all(&format!("{key} texts"), &old)?;
-        let mut gone = BTreeSet::new();
-        for file in &old {
-            match self.open(server, file) {
-                Ok(_) => {}
-                Err(Stop::Fail(_)) => drop(gone.insert(file.clone())),
-                Err(Stop::Wait) => return Err(Stop::Wait),
-            }
-        }
+        let unread = self.open_all(&format!("{key} texts"), server, &old)?;
         let answer = self.ask(&format!("{key} anew"), server, question.method, &question.params)??;
         places = Location::read_all(&answer);
-        places.retain(|it| !gone.contains(&it.file));
+        places.retain(|it| !is_gone(&unread, &it.file));
         Ok(places)
     }
 
@@ -192,14 +188,18 @@ impl Cx<'_> {
     }
 
     /// Files that were found out once.
-    fn once_files(&mut self, key: &str, files: impl FnOnce(&mut Self) -> Vec<PathBuf>) -> Vec<PathBuf> {
+    pub(super) fn once_files(
+        &mut self,
+        key: &str,
+        files: impl FnOnce(&mut Self) -> Vec<PathBuf>,
+    ) -> Vec<PathBuf> {
         let found = self.once(key, |cx| files(cx).iter().filter_map(|it| it.to_str()).collect());
         let names = found.as_array().into_iter().flatten();
         names.filter_map(|it| it.as_str().map(PathBuf::from)).collect()
     }
 
     /// Why a server is not ready, at this point of the call.
-    fn loading(&mut self, key: &str, server: ServerId) -> Option<String> {
+    pub(super) fn loading(&mut self, key: &str, server: ServerId) -> Option<String> {
         let word = self.once(key, |cx| {
             let name = &cx.view(server).name;
             match cx.view(server).readiness(cx.now()) {
@@ -224,10 +224,17 @@ impl Cx<'_> {
     }
 
     /// The files that hold the word and are not in the answer.
-    fn candidates(&mut self, key: &str, meant: &Meant, places: &[Location]) -> Step<Candidates> {
+    fn candidates(
+        &mut self,
+        key: &str,
+        meant: &Meant,
+        places: &[Location],
+        unread: &mut Unread,
+    ) -> Step<Candidates> {
         let endings = self.view(meant.server).code_endings();
         let word = Word { text: meant.word.clone(), matching: WordMatch::Whole, endings };
         let seen = self.look(key, Vec::new(), Some(word))?;
+        unread.extend(seen.unread.iter().cloned());
         let answered = files(places);
         let doubtful = self.doubtful(meant.server, places, &seen.hits);
         let files: Vec<PathBuf> =
@@ -239,7 +246,8 @@ impl Cx<'_> {
         } else {
             seen.partial.clone().map(|it| format!("the check by text is not whole: {it}"))
         };
-        Ok(Candidates { files, unfit, doubtful })
+        let closed = seen.closed.iter().map(|it| format!("{} cannot be listed", self.shown(it)));
+        Ok(Candidates { files, unfit, doubtful, notes: closed.collect() })
     }
 
     fn doubtful(&self, server: ServerId, places: &[Location], hits: &[WordHits]) -> Vec<PathBuf> {
@@ -270,6 +278,10 @@ impl Cx<'_> {
     }
 
     fn refute(&mut self, meant: &Meant, tested: &[PathBuf]) {
+        if self.tools.refuted.len() + tested.len() > MOST_REFUTED {
+            // They are only a saving.
+            self.tools.refuted.clear();
+        }
         for file in tested {
             if let Some(text) = self.tools.files.text(file) {
                 self.tools.refuted.insert(Self::refuted_key(meant, file), fnv1a(text.as_str().as_bytes()));
@@ -285,6 +297,13 @@ struct Candidates {
     /// Files of the answer whose text does not hold the word where the answer says so: another name for the symbol, or
     /// an old index.
     doubtful: Vec<PathBuf>,
+    notes: Vec<String>,
+}
+
+impl Candidates {
+    fn noted(&self, note: String) -> Vec<String> {
+        [note].into_iter().chain(self.notes.iter().cloned()).collect()
+    }
 }
 
 fn files(places: &[Location]) -> BTreeSet<PathBuf> {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
     path::{Component, Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -10,14 +11,14 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    call::{Cx, Step, Stop, document, fail},
+    call::{Cx, ServerError, Step, Stop, document, fail, reason},
     files::language_of_file,
 };
 use crate::{
     builtin_tools::lsp::{
-        Candidate, Code, NamePath, Outline, Position, Symbol, Target, Text, ToolError, kind_name,
+        Candidate, Code, NamePath, Outline, Pattern, Position, Symbol, Target, Text, ToolError, kind_name,
     },
-    core::event::{ServerId, Word, WordHits, WordMatch},
+    core::event::{Look, ServerId, Unreadable, Word, WordHits, WordMatch},
     rpc::file_path,
 };
 
@@ -78,8 +79,8 @@ impl Described {
 }
 
 impl Cx<'_> {
-    /// The absolute path of a file of the workspace.
-    pub(super) fn path(&self, given: &str) -> Step<PathBuf> {
+    /// The absolute path of a file of the workspace. An absolute path may lead to the workspace through links.
+    pub(super) fn path(&mut self, given: &str) -> Step<PathBuf> {
         let Some(folder) = self.tools.folders.first() else {
             return fail(Code::OutsideWorkspace, "no workspace folder is open");
         };
@@ -93,10 +94,41 @@ impl Cx<'_> {
                 Component::RootDir | Component::Prefix(_) | Component::Normal(_) => path.push(part),
             }
         }
-        match self.is_inside(&path) {
-            true => Ok(path),
-            false => fail(Code::OutsideWorkspace, format!("{given} is outside the workspace")),
+        if self.is_inside(&path) {
+            return Ok(path);
         }
+        if Path::new(given).is_absolute() {
+            let resolve = vec![PathBuf::from(given)];
+            let seen = self.look_for(&format!("where {given}"), Look { resolve, ..Look::default() })?;
+            let entered = seen.resolved.iter().find(|(it, _)| it.as_path() == Path::new(given));
+            if let Some((_, entered)) = entered.filter(|(_, it)| self.is_inside(it)) {
+                return Ok(entered.clone());
+            }
+        }
+        fail(Code::OutsideWorkspace, format!("{given} is outside the workspace"))
+    }
+
+    /// A pattern for paths of the workspace. An absolute one may lead to the workspace through links.
+    pub(super) fn pattern(&mut self, given: &str) -> Step<Pattern> {
+        let mut pattern = given.to_owned();
+        if Path::new(given).is_absolute() {
+            let parts = Path::new(given).iter();
+            let base: PathBuf = parts.take_while(|it| !it.to_str().is_some_and(Pattern::is_one)).collect();
+            let is_above = self.tools.folders.iter().any(|it| it.starts_with(&base));
+            if !is_above {
+                let rest = Path::new(given).strip_prefix(&base).unwrap_or(Path::new("")).to_owned();
+                pattern = Pattern::escaped(&self.path(&base.to_string_lossy())?.to_string_lossy());
+                if !rest.as_os_str().is_empty() {
+                    write!(pattern, "/{}", rest.display()).unwrap_or_default();
+                }
+            }
+        }
+        Pattern::new(&pattern).or_else(|why| fail(Code::BadArguments, why))
+    }
+
+    /// Whether a file fits a pattern, by its path in the workspace or by its whole path.
+    pub(super) fn fits(&self, pattern: &Pattern, file: &Path) -> bool {
+        pattern.holds(&self.shown(file)) || pattern.holds(&file.to_string_lossy())
     }
 
     /// The server for a file, among those that offer something.
@@ -139,17 +171,33 @@ impl Cx<'_> {
 
     /// The symbols of a document, which is open then. Empty if the server does not list symbols.
     pub(super) fn outline(&mut self, server: ServerId, file: &Path) -> Step<(Outline, Arc<Text>)> {
+        let (outline, text) = self.outline_or_error(server, file)?;
+        Ok((outline?, text))
+    }
+
+    /// The same, where the answer can do without symbols.
+    pub(super) fn outline_if_any(&mut self, server: ServerId, file: &Path) -> Step<(Outline, Arc<Text>)> {
+        let (outline, text) = self.outline_or_error(server, file)?;
+        Ok((outline.unwrap_or_default(), text))
+    }
+
+    /// The same, with the error of the server.
+    fn outline_or_error(
+        &mut self,
+        server: ServerId,
+        file: &Path,
+    ) -> Step<(Result<Outline, ServerError>, Arc<Text>)> {
         let text = self.open(server, file)?;
         self.started(server)?;
         if !self.view(server).offers("documentSymbolProvider", "textDocument/documentSymbol") {
             self.note_answered(server);
-            return Ok((Outline::default(), text));
+            return Ok((Ok(Outline::default()), text));
         }
         let version = self.view(server).open.get(file).map_or(0, |it| it.version);
         let key = format!("symbols {version} {} {}", server.number(), file.display());
         let answer = self.ask(&key, server, "textDocument/documentSymbol", &document(file))?;
         self.note_answered(server);
-        Ok((answer.map_or_else(|_| Outline::default(), |it| Outline::read(&it, &text)), text))
+        Ok((answer.map(|it| Outline::read(&it, &text)), text))
     }
 
     /// Waits until the process of a server has answered `initialize`: before that nobody knows what it can do.
@@ -179,7 +227,7 @@ impl Cx<'_> {
         // Whether there is such a file is known before whether a server is.
         self.text(&file)?;
         let server = self.server_for(&file)?;
-        let (outline, text) = self.outline(server, &file)?;
+        let (outline, text) = self.outline_or_error(server, &file)?;
         let meant = |place: Position, word: &str| Meant {
             server,
             file: file.clone(),
@@ -234,6 +282,7 @@ impl Cx<'_> {
                 Ok(meant)
             }
             (Some(name), None, _, None) => {
+                let outline = outline?;
                 let found: Vec<Candidate> =
                     outline.named(name).into_iter().map(|it| self.candidate(it, &file)).collect();
                 match outline.named(name).as_slice() {
@@ -293,6 +342,13 @@ impl Cx<'_> {
                     error.message = format!("{} in what lspool has looked at: {partial}", error.message);
                     error.retry = true;
                 }
+                for (language, why) in self.tools.unserved() {
+                    write!(
+                        error.message,
+                        "\n{language} files were not searched, for want of a server: {why}"
+                    )
+                    .unwrap_or_default();
+                }
                 Err(Stop::Fail(error))
             }
             several => Err(ambiguous(
@@ -349,6 +405,9 @@ impl Cx<'_> {
         if let Some(partial) = &seen.partial {
             named.partial = Some(partial.clone());
         }
+        if let Some((first, why)) = seen.unread.first() {
+            named.note_unread(seen.unread.len(), &self.shown(first), *why);
+        }
         let mut holding: Vec<&WordHits> = seen.hits.iter().collect();
         // Of a file with many lines, not all are known.
         let may_define = |it: &&WordHits| {
@@ -372,32 +431,48 @@ impl Cx<'_> {
                 .notes
                 .push(format!("{rest} more files hold {text:?}, in no line that looks like a definition"));
         }
-        let outlines: Vec<Step<(Outline, Arc<Text>)>> =
-            files.iter().take(1).map(|file| self.outline(server, file)).collect();
         // A server that has not seen a document yet knows no symbols.
-        for it in outlines {
-            it?;
+        if let Some(first) = files.first() {
+            self.symbols_of_file(server, &first.clone())?;
         }
-        for file in self.known_by_name(server, text)? {
-            if !files.contains(&file) && files.len() < 2 * MOST_FILES {
-                files.push(file);
+        let further = self.known_by_name(server, text)?.into_iter().filter(|it| !files.contains(it));
+        let further: Vec<PathBuf> = further.collect();
+        let room = (2 * MOST_FILES).saturating_sub(files.len());
+        if further.len() > room {
+            let rest = further.len() - room;
+            let name = &self.view(server).name;
+            named.partial = Some(format!("{name} names {rest} more files, which were not looked at"));
+        }
+        files.extend(further.into_iter().take(room));
+        self.read_all(&format!("outlines {}", server.number()), &files)?;
+        let outlines: Vec<Step<SymbolsOf>> =
+            files.iter().map(|file| self.symbols_of_file(server, file)).collect();
+        for (file, outline) in files.iter().zip(outlines) {
+            match outline? {
+                SymbolsOf::Listed(outline) => named.symbols.extend(
+                    outline.symbols.into_iter().map(|symbol| (server, Found { file: file.clone(), symbol })),
+                ),
+                // A file of the index may be gone.
+                SymbolsOf::NoText(Unreadable::Missing) => {}
+                SymbolsOf::NoText(why) => named.note_unread(1, &self.shown(file), why),
+                SymbolsOf::Failed(error) => {
+                    let (name, file) = (&self.view(server).name, self.shown(file));
+                    named.partial =
+                        Some(format!("{name} did not list the symbols of {file}: {}", error.message));
+                }
             }
         }
-        self.read_all(&format!("outlines {}", server.number()), &files)?;
-        let outlines: Vec<Step<(Outline, Arc<Text>)>> =
-            files.iter().map(|file| self.outline(server, file)).collect();
-        for (file, outline) in files.iter().zip(outlines) {
-            let outline = match outline {
-                Ok((outline, _)) => outline,
-                // A file of the index may be gone.
-                Err(Stop::Fail(error)) if error.code == Code::NoFile => continue,
-                Err(stop) => return Err(stop),
-            };
-            named.symbols.extend(
-                outline.symbols.into_iter().map(|symbol| (server, Found { file: file.clone(), symbol })),
-            );
-        }
         Ok(())
+    }
+
+    fn symbols_of_file(&mut self, server: ServerId, file: &Path) -> Step<SymbolsOf> {
+        if let Err(why) = self.text_if_readable(file)? {
+            return Ok(SymbolsOf::NoText(why));
+        }
+        Ok(match self.outline_or_error(server, file)?.0 {
+            Ok(outline) => SymbolsOf::Listed(outline),
+            Err(error) => SymbolsOf::Failed(error),
+        })
     }
 
     /// The files in which a server knows a symbol of about this name.
@@ -425,7 +500,7 @@ impl Cx<'_> {
 
     /// The symbol that is meant, as an answer shows it.
     pub(super) fn describe(&mut self, meant: &Meant) -> Step<Described> {
-        let (outline, _) = self.outline(meant.server, &meant.file)?;
+        let (outline, _) = self.outline_if_any(meant.server, &meant.file)?;
         let file = self.shown(&meant.file);
         Ok(match outline.at_name(meant.place) {
             Some(symbol) => Described {
@@ -460,6 +535,20 @@ pub(super) struct Named {
     /// Why there may be more.
     pub(super) partial: Option<String>,
     pub(super) notes: Vec<String>,
+}
+
+impl Named {
+    fn note_unread(&mut self, n: usize, first: &str, why: Unreadable) {
+        let such = if n == 1 { String::new() } else { format!(", and {} more", n - 1) };
+        self.partial = Some(format!("{first} {}{such}", reason(why)));
+    }
+}
+
+/// What a server says of the symbols of a file.
+enum SymbolsOf {
+    Listed(Outline),
+    NoText(Unreadable),
+    Failed(ServerError),
 }
 
 /// Whether a line looks as if it defined a name.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     config::languages::Language,
     core::{
-        code_tools::path_of,
+        code_tools::{files::FileChange, path_of},
         event::{ProcessId, ServerId},
         mux::direct::ServerState,
     },
@@ -43,6 +43,8 @@ pub(super) struct View {
     pub(super) open: BTreeMap<PathBuf, OpenDocument>,
     /// When lspool last sent it a change of any document.
     pub(super) last_change: u64,
+    /// Closed files that have changed under its process while it did not watch files, and how.
+    pub(super) unseen: BTreeMap<PathBuf, FileChange>,
 }
 
 /// What a process has said.
@@ -119,6 +121,7 @@ impl View {
             process: ProcessView::default(),
             open: BTreeMap::new(),
             last_change: 0,
+            unseen: BTreeMap::new(),
         }
     }
 
@@ -143,6 +146,7 @@ impl View {
             self.process = ProcessView { id: Some(process), ..ProcessView::default() };
             // The process gets the documents as they are: it has seen no other text.
             self.open.values_mut().for_each(|it| it.is_first_text = true);
+            self.unseen.clear();
         }
     }
 
@@ -166,6 +170,17 @@ impl View {
 
     pub(super) fn open_files(&self) -> impl Iterator<Item = &PathBuf> {
         self.open.keys()
+    }
+
+    /// Whether it serves a language of this name or id.
+    pub(super) fn speaks(&self, language: &str) -> bool {
+        let is = |it: &str| it.eq_ignore_ascii_case(language);
+        self.languages.iter().any(|it| is(it.name) || it.files.iter().any(|(_, id)| is(id)))
+    }
+
+    /// What its process can do, in terms of the protocol.
+    pub(super) fn capabilities(&self) -> Value {
+        self.capabilities["capabilities"].clone()
     }
 
     pub(super) fn serves(&self, language: &Language) -> bool {

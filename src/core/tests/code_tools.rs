@@ -1,6 +1,9 @@
 //! Calls of code tools on a disk and a server that the test controls.
 
+mod complaints;
 mod model;
+mod proofs;
+mod settings;
 mod world;
 
 use serde_json::{Value, json};

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     config::{
-        Config, MemberConfig, ServerConfig,
+        Config, LspToolsConfig, MemberConfig, ServerConfig,
         languages::{Language, languages},
         presets::complete,
     },
@@ -41,12 +41,17 @@ pub struct FoundLanguage {
     pub server: Result<String, String>,
 }
 
-/// Each language with the server that lspool uses for it.
-pub fn languages_found(
-    user: &UserConfig,
-    folders: &[PathBuf],
-    env: &Env,
-) -> Result<Vec<FoundLanguage>, String> {
+/// The languages, and the user's settings as the workspace limits them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundTools {
+    /// Each language with the server that lspool uses for it.
+    pub languages: Vec<FoundLanguage>,
+    /// The settings.
+    pub settings: LspToolsConfig,
+}
+
+/// Finds a server for each language.
+pub fn languages_found(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<FoundTools, String> {
     let workspace = Workspace::new(folders);
     let config = config_in(&workspace, user, env)?;
     let found = |language: &'static Language| FoundLanguage {
@@ -54,7 +59,8 @@ pub fn languages_found(
         endings: language.files.iter().map(|(ending, _)| *ending).collect(),
         server: server_for(language, &config, &workspace, env),
     };
-    Ok(languages().map(found).collect())
+    let languages = languages().map(found).collect();
+    Ok(FoundTools { languages, settings: config.lsp_tools })
 }
 
 /// Prepares these servers, by the names of their sections.

@@ -3,28 +3,32 @@
 //! Remembers a stamp of each file that counts. Decides nothing: what a change means is up to the core. **Looks are
 //! carried out one after the other**, so that their results come in the order of the files' history.
 
+#[cfg(test)]
+mod tests;
+mod words;
+
 use std::{
     collections::BTreeMap,
     fs::{self, File, Metadata},
-    io::Read as _,
+    io::{ErrorKind, Read as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, SystemTime},
 };
 
-use memchr::memmem::Finder;
 use rustix::{fs::Stat, io::Errno};
 use tokio::task::spawn_local;
 
+use self::words::{WordSearch, lines_matching};
 use super::{
-    search::Until,
+    search::{Until, matcher},
     walk::Walk,
     workspace::{Missing, Place, Workspace},
 };
 use crate::{
     config::ToolsConfig,
-    core::event::{Event, Look, Seen, Unreadable, Word, WordHits, WordMatch},
+    core::event::{Event, Grep, Look, Seen, Unreadable, Word, WordHits, WordMatch},
     shell::{inbox::Events, private::Files},
     util::fnv::fnv1a,
 };
@@ -35,6 +39,14 @@ const MOST_FILES: usize = 100_000;
 const MOST_OF_FILE: u64 = 4 << 20;
 /// How many created files are read, to send their texts to servers.
 const MOST_CREATED: usize = 256;
+/// The size of all their texts, in bytes.
+const MOST_OF_CREATED: usize = 32 << 20;
+/// How many files that hold a word are reported.
+const MOST_HITS: usize = 5000;
+/// How many of their lines. Of further files, only the number of lines is reported.
+const MOST_LINES_OF_ALL: usize = 40_000;
+/// How many files and folders that cannot be read are reported.
+const MOST_UNREAD: usize = 100;
 /// The number of lines reported for each file that holds a word.
 const MOST_LINES: usize = 40;
 /// The longest part of such a line, in bytes.
@@ -113,6 +125,10 @@ impl Looker {
 }
 
 fn seen(look: &Look, workspace: &Workspace, known: &mut Stamps) -> Seen {
+    seen_of(look, workspace, known, MOST_FILES)
+}
+
+fn seen_of(look: &Look, workspace: &Workspace, known: &mut Stamps, most_files: usize) -> Seen {
     let (never, limits) = (AtomicBool::new(false), ToolsConfig::default());
     let until = Until::new(&never, &limits);
     let mut it = Sight {
@@ -123,17 +139,28 @@ fn seen(look: &Look, workspace: &Workspace, known: &mut Stamps) -> Seen {
         before: known.counted.take().unwrap_or_default(),
         after: BTreeMap::new(),
         files: Vec::new(),
+        all: Vec::new(),
+        hidden: Vec::new(),
     };
-    for root in workspace.folders().map(Path::to_owned).collect::<Vec<_>>() {
-        for path in Walk::new(workspace, &root, &until) {
-            if has_ending(&path, &look.endings) {
-                it.count(path);
+    'roots: for root in workspace.folders().map(Path::to_owned).collect::<Vec<_>>() {
+        let mut walk = Walk::new(workspace, &root, &until);
+        for path in walk.by_ref() {
+            it.note_other(&path, &look.others);
+            if look.grep.is_some() {
+                it.all.push(path.clone());
             }
-            if it.after.len() == MOST_FILES {
-                it.seen.partial = Some(format!("lspool looks at {MOST_FILES} files at most"));
-                break;
+            // A workspace folder may be inside another one.
+            if !has_ending(&path, &look.endings) || it.after.contains_key(&path) {
+                continue;
             }
+            if it.after.len() >= most_files {
+                it.seen.partial = Some(format!("lspool looks at {most_files} files at most"));
+                break 'roots;
+            }
+            it.count(path);
         }
+        it.seen.closed.extend(walk.into_closed());
+        it.seen.closed.truncate(MOST_UNREAD);
     }
     if let Err(why) = until.check() {
         it.seen.partial = Some(why);
@@ -143,8 +170,13 @@ fn seen(look: &Look, workspace: &Workspace, known: &mut Stamps) -> Seen {
     for path in &look.read {
         it.add_text(path);
     }
+    let entered = |it: &PathBuf| Some((it.clone(), workspace.entered(it)?));
+    it.seen.resolved = look.resolve.iter().filter_map(entered).collect();
     if let Some(word) = &look.word {
         it.search(word, &until);
+    }
+    if let Some(grep) = &look.grep {
+        it.grep(grep, &until);
     }
     it.seen.n_files = it.after.len();
     known.counted = Some(it.after);
@@ -172,11 +204,27 @@ struct Sight<'a> {
     after: BTreeMap<PathBuf, Stamp>,
     /// The files that count, in their order.
     files: Vec<PathBuf>,
+    /// All files, if they are to be searched for a text.
+    all: Vec<PathBuf>,
+    /// Files that count and are in a folder that lspool may list but not enter.
+    hidden: Vec<PathBuf>,
 }
 
 impl Sight<'_> {
+    fn note_other(&mut self, path: &Path, others: &[String]) {
+        let of_path = others.iter().find(|it| has_ending(path, std::slice::from_ref(it)));
+        if let Some(ending) = of_path.filter(|it| !self.seen.others.contains(it)) {
+            self.seen.others.push(ending.clone());
+        }
+    }
+
     fn count(&mut self, path: PathBuf) {
-        let Some(stamp) = stamp(self.workspace, &path, self.before.get(&path), self.now) else { return };
+        let Some(stamp) = stamp(self.workspace, &path, self.before.get(&path), self.now) else {
+            if fs::symlink_metadata(&path).is_err_and(|it| it.kind() != ErrorKind::NotFound) {
+                self.hidden.push(path);
+            }
+            return;
+        };
         match self.before.get(&path) {
             None if self.is_first => {}
             None => self.seen.created.push(path.clone()),
@@ -208,7 +256,8 @@ impl Sight<'_> {
                 }
                 continue;
             }
-            match stamp(self.workspace, path, others.get(path), self.now) {
+            // Such as an ignored file, or a link.
+            match stamp_of_target(self.workspace, path, others.get(path), self.now) {
                 None => {
                     others.remove(path);
                     self.add_text(path);
@@ -222,8 +271,13 @@ impl Sight<'_> {
                 }
             }
         }
+        let mut size = 0;
         for path in self.seen.created.clone().iter().take(MOST_CREATED) {
-            self.add_text(path);
+            let length = self.after.get(path).map_or(0, |it| usize::try_from(it.size).unwrap_or(usize::MAX));
+            size = length.saturating_add(size);
+            if size <= MOST_OF_CREATED {
+                self.add_text(path);
+            }
         }
     }
 
@@ -235,21 +289,83 @@ impl Sight<'_> {
 
     fn search(&mut self, word: &Word, until: &Until<'_>) {
         let search = WordSearch::new(word);
+        let mut n_lines = 0;
+        for path in self.hidden.iter().filter(|it| has_ending(it, &word.endings)) {
+            self.seen.unread.push((path.clone(), Unreadable::Denied));
+        }
         for path in self.files.iter().filter(|it| has_ending(it, &word.endings)) {
             if let Err(why) = until.check() {
                 self.seen.partial = Some(why);
-                return;
+                break;
             }
             if word.matching == WordMatch::Any {
                 let file = path.clone();
                 self.seen.hits.push(WordHits { file, n_lines: 0, lines: Vec::new() });
                 continue;
             }
-            let Some(text) = self.workspace.found(path).and_then(|it| content(&it).ok()) else { continue };
-            if let Some(hits) = search.hits(path, &text) {
-                self.seen.hits.push(hits);
+            if self.seen.hits.len() == MOST_HITS {
+                self.seen.partial = Some(format!("more than {MOST_HITS} files hold {:?}", word.text));
+                break;
+            }
+            let Some(place) = self.workspace.found(path) else { continue };
+            match search.file(path, &place, until) {
+                Ok(None) => {}
+                Ok(Some(mut hits)) => {
+                    n_lines += hits.lines.len();
+                    if n_lines > MOST_LINES_OF_ALL {
+                        hits.lines.clear();
+                    }
+                    self.seen.hits.push(hits);
+                }
+                Err(why) => self.seen.unread.push((path.clone(), why)),
             }
         }
+        self.bound_unread();
+    }
+
+    fn bound_unread(&mut self) {
+        let n_unread = self.seen.unread.len();
+        if n_unread > MOST_UNREAD {
+            self.seen.unread.truncate(MOST_UNREAD);
+            self.seen.partial.get_or_insert_with(|| format!("{n_unread} files cannot be read"));
+        }
+    }
+}
+
+impl Sight<'_> {
+    /// Searches all files for a text.
+    fn grep(&mut self, grep: &Grep, until: &Until<'_>) {
+        let matcher = match matcher(&grep.query, grep.is_regex) {
+            Ok(matcher) => matcher,
+            Err(why) => return self.seen.invalid = Some(why),
+        };
+        let mut n_lines = 0;
+        // A workspace folder may be inside another one.
+        self.all.sort_unstable();
+        self.all.dedup();
+        for path in &self.all {
+            if let Err(why) = until.check() {
+                self.seen.partial = Some(why);
+                break;
+            }
+            if n_lines > MOST_LINES_OF_ALL {
+                self.seen.partial = Some(format!("more than {MOST_LINES_OF_ALL} lines match"));
+                break;
+            }
+            let Some(place) = self.workspace.found(path) else { continue };
+            match content(&place) {
+                Ok(bytes) => {
+                    let hits = lines_matching(&matcher, path, &bytes);
+                    n_lines += hits.as_ref().map_or(0, |it| it.lines.len());
+                    self.seen.hits.extend(hits);
+                }
+                Err(why @ (Unreadable::Large | Unreadable::Denied)) => {
+                    self.seen.unread.push((path.clone(), why));
+                }
+                Err(Unreadable::Missing | Unreadable::Outside | Unreadable::Folder | Unreadable::Binary) => {}
+            }
+        }
+        self.bound_unread();
     }
 }
 
@@ -264,21 +380,44 @@ fn has_changed(before: &Stamp, now: &Stamp) -> bool {
 /// The stamp of a file, with the hash of its content if times prove nothing: it is young, or it was at the last look.
 fn stamp(workspace: &Workspace, path: &Path, before: Option<&Stamp>, now: SystemTime) -> Option<Stamp> {
     let meta = fs::symlink_metadata(path).ok()?;
+    let content = || workspace.found(path).and_then(|it| content(&it).ok());
+    Some(stamped(&meta, before, now, content))
+}
+
+/// The stamp of the file to which a path leads, also through links inside the workspace.
+fn stamp_of_target(
+    workspace: &Workspace,
+    path: &Path,
+    before: Option<&Stamp>,
+    now: SystemTime,
+) -> Option<Stamp> {
+    let place = workspace.find(path.to_str()?, Missing::Refuse).ok()?;
+    let (file, _) = place.open_plain().ok()?;
+    let meta = File::from(file).metadata().ok()?;
+    Some(stamped(&meta, before, now, || content(&place).ok()))
+}
+
+fn stamped(
+    meta: &Metadata,
+    before: Option<&Stamp>,
+    now: SystemTime,
+    content: impl FnOnce() -> Option<Vec<u8>>,
+) -> Stamp {
     let is_young = meta.modified().is_ok_and(|it| now.duration_since(it).is_ok_and(|age| age < RACY))
         || meta.modified().is_ok_and(|it| it > now);
-    let mut stamp = Stamp::of(&meta);
+    let mut stamp = Stamp::of(meta);
     let was_young = before.is_some_and(|it| it.content.is_some() && it.is_same_but_for_content(&stamp));
     if is_young || was_young {
-        stamp.content = workspace.found(path).and_then(|it| content(&it).ok()).map(|it| fnv1a(&it));
+        stamp.content = content().map(|it| fnv1a(&it));
     }
-    Some(stamp)
+    stamp
 }
 
 /// The text of a file of the workspace, without its byte order mark.
 fn text(workspace: &Workspace, path: &Path) -> Result<String, Unreadable> {
     let name = path.to_str().ok_or(Unreadable::Missing)?;
     let place = workspace.find(name, Missing::Refuse).map_err(|_| match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Unreadable::Missing,
+        Err(error) if error.kind() == ErrorKind::NotFound => Unreadable::Missing,
         _ => Unreadable::Outside,
     })?;
     let bytes = content(&place)?;
@@ -301,149 +440,4 @@ fn content(place: &Place) -> Result<Vec<u8>, Unreadable> {
     let mut bytes = Vec::new();
     File::from(file).take(MOST_OF_FILE + 1).read_to_end(&mut bytes).map_err(|_| Unreadable::Denied)?;
     if bytes.len() as u64 > MOST_OF_FILE { Err(Unreadable::Large) } else { Ok(bytes) }
-}
-
-/// A search for a word.
-struct WordSearch {
-    finder: Finder<'static>,
-    matching: WordMatch,
-}
-
-impl WordSearch {
-    fn new(word: &Word) -> WordSearch {
-        let text = match word.matching {
-            WordMatch::Whole | WordMatch::Any => word.text.clone(),
-            WordMatch::Part => word.text.to_lowercase(),
-        };
-        WordSearch { finder: Finder::new(text.as_bytes()).into_owned(), matching: word.matching }
-    }
-
-    fn hits(&self, path: &Path, bytes: &[u8]) -> Option<WordHits> {
-        let is_quick = self.matching == WordMatch::Whole;
-        if bytes.contains(&0) || is_quick && self.finder.find(bytes).is_none() {
-            return None;
-        }
-        let text = String::from_utf8_lossy(bytes);
-        let holds = |line: &&str| match self.matching {
-            WordMatch::Whole => self.is_word_in(line),
-            WordMatch::Part => self.finder.find(line.to_lowercase().as_bytes()).is_some(),
-            WordMatch::Any => true,
-        };
-        let mut hits = WordHits { file: path.to_owned(), n_lines: 0, lines: Vec::new() };
-        for (number, line) in text.lines().enumerate().filter(|(_, line)| holds(line)) {
-            hits.n_lines += 1;
-            if hits.lines.len() < MOST_LINES {
-                let end = line.floor_char_boundary(MOST_OF_LINE);
-                hits.lines.push((u32::try_from(number).unwrap_or(u32::MAX), line[..end].to_owned()));
-            }
-        }
-        (hits.n_lines > 0).then_some(hits)
-    }
-
-    fn is_word_in(&self, line: &str) -> bool {
-        let is_part = |it: Option<char>| it.is_some_and(|it| it.is_alphanumeric() || it == '_');
-        let length = self.finder.needle().len();
-        let stands = |at: usize| {
-            !is_part(line[..at].chars().next_back()) && !is_part(line[at + length..].chars().next())
-        };
-        self.finder.find_iter(line.as_bytes()).any(stands)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use Unreadable::{Binary, Folder, Missing, Outside};
-
-    use super::*;
-    use crate::shell::tools::workspace::Known;
-
-    struct Disk {
-        folder: tempfile::TempDir,
-        known: Known,
-        stamps: Stamps,
-    }
-
-    impl Disk {
-        fn new() -> Disk {
-            let folder = tempfile::tempdir().unwrap();
-            Disk { folder, known: Known::default(), stamps: Stamps::default() }
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.folder.path().canonicalize().unwrap().join(name)
-        }
-
-        fn write(&self, name: &str, text: &str) {
-            let path = self.path(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-
-        fn look(&mut self, look: Look) -> Seen {
-            let folders = vec![self.path("")];
-            let workspace = Workspace::open(&folders, &self.known).unwrap();
-            let endings = vec![".py".to_owned(), "setup.cfg".to_owned()];
-            seen(&Look { folders, endings, ..look }, &workspace, &mut self.stamps)
-        }
-
-        fn names(&self, paths: &[PathBuf]) -> Vec<String> {
-            let root = self.path("");
-            paths.iter().map(|it| it.strip_prefix(&root).unwrap().to_str().unwrap().to_owned()).collect()
-        }
-    }
-
-    #[test]
-    fn look_reports_each_change_once() {
-        let mut disk = Disk::new();
-        for name in ["a.py", "b/c.py", "setup.cfg", "d.txt", ".gitignore"] {
-            disk.write(name, "one\n");
-        }
-        let first = disk.look(Look::default());
-        assert_eq!((first.n_files, first.created.len(), first.changed.len()), (3, 0, 0));
-        // Equal in size, and within the same moment as far as their times show.
-        disk.write("a.py", "two\n");
-        disk.write("new.py", "three\n");
-        fs::remove_file(disk.path("b/c.py")).unwrap();
-        let open = vec![disk.path("a.py")];
-        let second = disk.look(Look { open: open.clone(), ..Look::default() });
-        assert_eq!(disk.names(&second.changed), ["a.py"]);
-        assert_eq!(disk.names(&second.created), ["new.py"]);
-        assert_eq!(disk.names(&second.removed), ["b/c.py"]);
-        let texts: Vec<_> = second.texts.iter().map(|(_, it)| it.clone().unwrap()).collect();
-        assert_eq!(texts, ["two\n", "three\n"]);
-        let third = disk.look(Look { open, ..Look::default() });
-        assert_eq!((third.changed.len(), third.created.len(), third.removed.len()), (0, 0, 0));
-        assert!(third.texts.is_empty());
-    }
-
-    #[test]
-    fn look_reads_only_text_of_workspace() {
-        let mut disk = Disk::new();
-        disk.write("a.py", "\u{feff}x = 1\n");
-        disk.write("b.py", "a\0b");
-        fs::write(disk.path("c.py"), b"caf\xe9").unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", disk.path("d.py")).unwrap();
-        let read: Vec<PathBuf> =
-            ["a.py", "b.py", "c.py", "d.py", "e.py", "../x.py", ""].iter().map(|it| disk.path(it)).collect();
-        let seen = disk.look(Look { read, ..Look::default() });
-        let texts: Vec<_> = seen.texts.into_iter().map(|(_, it)| it).collect();
-        assert_eq!(texts[0], Ok("x = 1\n".to_owned()));
-        assert_eq!(texts[1..5], [Err(Binary), Err(Binary), Err(Outside), Err(Missing)]);
-        assert!(matches!(texts[5], Err(Outside | Missing)), "{texts:?}");
-        assert_eq!(texts[6], Err(Folder));
-    }
-
-    #[test]
-    fn word_is_found_whole_or_in_part() {
-        let mut disk = Disk::new();
-        disk.write("a.py", "add_node\nx = add\n# re-add\nadded\nÜadd\n");
-        let mut lines = |text: &str, matching| {
-            let word = Word { text: text.to_owned(), matching, endings: vec![".py".to_owned()] };
-            let seen = disk.look(Look { word: Some(word), ..Look::default() });
-            seen.hits.iter().flat_map(|it| &it.lines).map(|(n, _)| *n).collect::<Vec<_>>()
-        };
-        assert_eq!(lines("add", WordMatch::Whole), [1, 2]);
-        assert_eq!(lines("ADD", WordMatch::Part), [0, 1, 2, 3, 4]);
-        assert_eq!(lines("nothing", WordMatch::Whole), [0_u32; 0]);
-    }
 }

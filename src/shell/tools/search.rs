@@ -105,7 +105,7 @@ pub(super) fn by_name(
     }
 }
 
-fn matcher(pattern: &str, is_regex: bool) -> Result<RegexMatcher, String> {
+pub(super) fn matcher(pattern: &str, is_regex: bool) -> Result<RegexMatcher, String> {
     let mut builder = RegexMatcherBuilder::new();
     builder.case_insensitive(true).crlf(true).size_limit(MOST_OF_REGEX);
     let built = builder.fixed_strings(!is_regex).build(pattern);

@@ -30,6 +30,8 @@ pub(super) struct Walk<'a> {
     until: &'a Until<'a>,
     /// The remaining entries, the next one at the end.
     todo: Vec<Found>,
+    /// Folders that could not be listed.
+    closed: Vec<PathBuf>,
 }
 
 struct Found {
@@ -52,19 +54,29 @@ impl<'a> Walk<'a> {
     pub(super) fn new(workspace: &'a Workspace, root: &Path, until: &'a Until<'a>) -> Walk<'a> {
         let (of_user, _) = GitignoreBuilder::new(root).build_global();
         let rules = Rc::new(Rules { git: vec![of_user], others: None, above: None, is_repository: false });
-        Walk { workspace, until, todo: vec![Found { path: root.to_owned(), is_folder: true, rules }] }
+        let todo = vec![Found { path: root.to_owned(), is_folder: true, rules }];
+        Walk { workspace, until, todo, closed: Vec::new() }
     }
 
-    /// Adds the entries of a folder. An unreadable folder is empty.
+    /// The folders that could not be listed, at the end.
+    pub(super) fn into_closed(self) -> Vec<PathBuf> {
+        self.closed
+    }
+
+    /// Adds the entries of a folder. An unreadable folder is empty, and noted.
     fn list(&mut self, path: &Path, above: Rc<Rules>) {
-        let Some(folder) = self.workspace.found(path).and_then(|it| it.open_folder().ok()) else { return };
-        let Ok(dir) = Dir::read_from(&folder) else { return };
+        let Some(place) = self.workspace.found(path) else { return };
+        let Ok(folder) = place.open_folder() else { return self.closed.push(path.to_owned()) };
+        let Ok(dir) = Dir::read_from(&folder) else { return self.closed.push(path.to_owned()) };
         let mut names: Vec<(OsString, FileType)> = Vec::new();
         for entry in dir {
             if self.until.check().is_err() {
                 return;
             }
-            let Ok(entry) = entry else { break };
+            let Ok(entry) = entry else {
+                self.closed.push(path.to_owned());
+                break;
+            };
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             let kind = kind_of(&folder, name, entry.file_type());
             if name != "." && name != ".." {

@@ -145,6 +145,26 @@ impl Workspace {
         self.roots.iter().map(|it| it.real.as_path())
     }
 
+    /// Where an absolute path leads, if links above a workspace folder lead into it. Of the path, only the way to the
+    /// folder is resolved: the rest is for [`Workspace::find`].
+    pub(super) fn entered(&self, path: &Path) -> Option<PathBuf> {
+        for way in path.ancestors().take(MOST_NAMES) {
+            let Ok(real) = way.canonicalize() else { continue };
+            let Some(root) = self.roots.iter().find(|it| it.real == real) else { continue };
+            let mut entered = root.path.clone();
+            for part in path.strip_prefix(way).ok()?.components() {
+                match part {
+                    Component::Normal(name) => entered.push(name),
+                    Component::ParentDir => drop(entered.pop()),
+                    Component::CurDir => {}
+                    Component::RootDir | Component::Prefix(_) => return None,
+                }
+            }
+            return entered.starts_with(&root.path).then_some(entered);
+        }
+        None
+    }
+
     /// Removes the workspace folder from the beginning of a pattern.
     pub(super) fn below<'a>(&self, pattern: &'a str) -> &'a str {
         let paths = self.roots.iter().flat_map(|it| [&it.path, &it.real]);

@@ -104,6 +104,7 @@ fn play(seed: u64) -> Result<[usize; 2], String> {
     world.server.index_takes = [1, 500, 3_000, 20_000][usize::try_from(world.rng.below(4)).unwrap()];
     world.server.watch_takes = [1, 300, 5_000][usize::try_from(world.rng.below(3)).unwrap()];
     world.server.reports_work = world.rng.below(2) == 0;
+    world.server.watches = world.rng.below(6) > 0;
     let ways = [
         Publishes::OnRequest,
         Publishes::Versions,

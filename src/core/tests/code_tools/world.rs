@@ -1,6 +1,7 @@
 //! A disk, a server, and a core between them, in virtual time.
 //!
-//! The language is simple: a line `def NAME` defines, `use NAME` uses, `bad` is an error, `#` begins a comment.
+//! The language is simple: a line `def NAME` defines, `use NAME` uses, `bad` is an error, `need NAME` is one if the
+//! server knows no definition, `#` begins a comment.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
-    config::{Config, ServerConfig, ServerKind},
+    config::{Config, LspToolsConfig, ServerConfig, ServerKind},
     core::{
         Identity,
         event::{
@@ -57,6 +58,7 @@ impl Rng {
 
 /// The server.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a way in which a server differs from others")]
 pub(super) struct Server {
     process: Option<ProcessId>,
     /// Open documents: version and text.
@@ -70,12 +72,26 @@ pub(super) struct Server {
     pub(super) watch_takes: u64,
     pub(super) reports_work: bool,
     pub(super) publishes: Publishes,
+    /// Whether it registers for changes of files.
+    pub(super) watches: bool,
+    /// Methods for which it answers an error.
+    pub(super) refuses: Vec<&'static str>,
+    /// Whether it also names places outside the workspace.
+    pub(super) names_outside: bool,
+    /// A file that it indexes late.
+    pub(super) late: Option<&'static str>,
     /// It dies when it is asked these, each once.
     pub(super) dies_at: Vec<&'static str>,
     /// It answers nothing after the handshake.
     pub(super) holds: bool,
     pub(super) n_opened: usize,
     last_out: Instant,
+}
+
+impl Server {
+    pub(super) fn n_open(&self) -> usize {
+        self.open.len()
+    }
 }
 
 /// What is to happen.
@@ -110,6 +126,15 @@ pub(super) struct World {
     last_id: u64,
     is_open: bool,
     todo: VecDeque<Effect>,
+    /// Files that lspool cannot read. The server can.
+    pub(super) unread: BTreeMap<PathBuf, Unreadable>,
+    pub(super) settings: LspToolsConfig,
+    /// What whoever opens the session says of it.
+    pub(super) options: Value,
+    /// Why looks are not whole.
+    pub(super) partial: Option<String>,
+    /// Where paths outside lead.
+    pub(super) links: BTreeMap<PathBuf, PathBuf>,
 }
 
 const ROOT: &str = "/ws";
@@ -136,6 +161,10 @@ impl World {
                 watch_takes: 1,
                 reports_work: false,
                 publishes: Publishes::OnRequest,
+                watches: true,
+                refuses: Vec::new(),
+                names_outside: false,
+                late: None,
                 dies_at: Vec::new(),
                 holds: false,
                 n_opened: 0,
@@ -145,6 +174,11 @@ impl World {
             last_id: 0,
             is_open: false,
             todo: VecDeque::new(),
+            unread: BTreeMap::new(),
+            settings: LspToolsConfig::default(),
+            options: json!({"missing": {"Go": "not installed"}}),
+            partial: None,
+            links: BTreeMap::new(),
         }
     }
 
@@ -157,6 +191,11 @@ impl World {
     pub(super) fn write(&mut self, name: &str, text: &str) {
         self.disk.insert(Path::new(ROOT).join(name), text.to_owned());
         self.history.push(self.disk.clone());
+    }
+
+    /// A file that lspool cannot read.
+    pub(super) fn forbid(&mut self, name: &str, why: Unreadable) {
+        self.unread.insert(Path::new(ROOT).join(name), why);
     }
 
     pub(super) fn remove(&mut self, name: &str) {
@@ -175,6 +214,19 @@ impl World {
         }
     }
 
+    /// The server begins or ends work of its own.
+    pub(super) fn server_works(&mut self, kind: &str) {
+        self.say(json!({"method": "$/progress", "params": {"token": "again", "value": {"kind": kind}}}));
+        self.pass(100);
+    }
+
+    /// The server begins to watch files.
+    pub(super) fn register_for_changes(&mut self) {
+        let watch = json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles"}]});
+        self.say(json!({"id": 900, "method": "client/registerCapability", "params": watch}));
+        self.pass(100);
+    }
+
     fn later(&mut self, millis: u64, what: Happening) {
         self.n_coming += 1;
         self.coming.push((self.now + Duration::from_millis(millis), self.n_coming, what));
@@ -184,7 +236,7 @@ impl World {
         self.is_open = true;
         self.editor(&json!({"id": 0, "method": "initialize", "params": {
             "processId": null, "capabilities": {}, "rootUri": "file:///ws",
-            "initializationOptions": {"lspool": {"codeTools": {"missing": {"Go": "not installed"}}}},
+            "initializationOptions": {"lspool": {"codeTools": self.options}},
         }}));
         for _ in 0..100 {
             if self.answers.contains_key(&0) {
@@ -324,7 +376,7 @@ impl World {
                 self.on_server_told(process, &value(&frame));
             }
             Effect::Prepare { .. } => {
-                let prepared = Event::Prepared(Ok(Box::new(prepared())));
+                let prepared = Event::Prepared(Ok(Box::new(prepared(&self.settings))));
                 self.later(0, Happening::Event(Box::new(prepared)));
             }
             Effect::Spawn(process, _) => {
@@ -384,7 +436,7 @@ impl World {
             ("initialize", Some(id)) => {
                 let mut capabilities = json!({
                     "textDocumentSync": 2, "documentSymbolProvider": true, "referencesProvider": true,
-                    "definitionProvider": true, "hoverProvider": true,
+                    "definitionProvider": true, "hoverProvider": true, "callHierarchyProvider": true,
                 });
                 if self.server.publishes == Publishes::OnRequest {
                     capabilities["diagnosticProvider"] = json!({});
@@ -394,7 +446,9 @@ impl World {
             ("initialized", None) => {
                 let watch =
                     json!({"registrations": [{"id": "w", "method": "workspace/didChangeWatchedFiles"}]});
-                self.say(json!({"id": 900, "method": "client/registerCapability", "params": watch}));
+                if self.server.watches {
+                    self.say(json!({"id": 900, "method": "client/registerCapability", "params": watch}));
+                }
                 if self.server.reports_work {
                     self.say(
                         json!({"method": "$/progress", "params": {"token": "w", "value": {"kind": "begin"}}}),
@@ -402,7 +456,8 @@ impl World {
                 }
                 let (mut last, takes) = (0, self.server.index_takes);
                 for file in self.disk.keys().cloned().collect::<Vec<_>>() {
-                    let at = self.rng.below(takes);
+                    let is_late = self.server.late.is_some_and(|it| file.ends_with(it));
+                    let at = if is_late { 20_000 } else { self.rng.below(takes) };
                     last = last.max(at);
                     self.later(at, Happening::Reads(process, file));
                 }
@@ -440,6 +495,9 @@ impl World {
                 }
             }
             ("shutdown", Some(id)) => self.say(json!({"id": id, "result": null})),
+            (_, Some(id)) if self.server.refuses.contains(&method) => {
+                self.say(json!({"id": id, "error": {"code": -32603, "message": "it broke"}}));
+            }
             (_, Some(id)) if !method.is_empty() && !self.server.holds => {
                 let result = self.result(method, params);
                 self.say(json!({"id": id, "result": result}));
@@ -497,6 +555,7 @@ impl World {
         let word = text.lines().nth(line).and_then(|it| it.split_whitespace().nth(1)).unwrap_or_default();
         let place =
             |file: &Path, line: usize| json!({"uri": file_uri(file), "range": range(line, 4, word.len())});
+        let outside = self.server.names_outside.then(|| place(Path::new("/usr/lib/x.py"), 0));
         match method {
             "textDocument/documentSymbol" => {
                 let symbols =
@@ -506,7 +565,8 @@ impl World {
                 }).collect()
             }
             "textDocument/references" => {
-                found(&known, word).into_iter().map(|(file, line)| place(&file, line)).collect()
+                let all = found(&known, word).into_iter().map(|(file, line)| place(&file, line));
+                all.chain(outside).collect()
             }
             "textDocument/definition" => {
                 let all = known.iter().flat_map(|(file, text)| {
@@ -515,16 +575,52 @@ impl World {
                 });
                 // Within a file first.
                 let (own, other): (Vec<Value>, Vec<Value>) = all.partition(|it| it["uri"] == file_uri(&file));
-                own.into_iter().chain(other).take(1).collect()
+                own.into_iter().chain(other).take(1).chain(outside).collect()
             }
             "textDocument/hover" => json!({"contents": word}),
-            "textDocument/diagnostic" => json!({"kind": "full", "items": diagnostics(text)}),
+            "textDocument/diagnostic" => {
+                assert_eq!(self.server.publishes, Publishes::OnRequest, "it does not offer that");
+                let mut items = diagnostics(text).as_array().cloned().unwrap_or_default();
+                let is_defined = |name: &str| {
+                    known.values().any(|it| it.lines().any(|it| it.strip_prefix("def ") == Some(name)))
+                };
+                let needs =
+                    text.lines().enumerate().filter_map(|(n, it)| Some((n, it.strip_prefix("need ")?)));
+                let unmet = needs.filter(|(_, name)| !is_defined(name));
+                items.extend(
+                    unmet.map(|(n, _)| json!({"range": range(n, 0, 4), "severity": 1, "message": "missing"})),
+                );
+                json!({"kind": "full", "items": items})
+            }
+            "textDocument/prepareCallHierarchy" => json!([item(&file, word, line)]),
+            "callHierarchy/incomingCalls" => {
+                let name = params["item"]["name"].as_str().unwrap();
+                let mut calls = Vec::new();
+                for (file, text) in &known {
+                    let mut caller = None;
+                    for (n, it) in text.lines().enumerate() {
+                        if let Some(name) = it.strip_prefix("def ") {
+                            caller = Some(item(file, name, n));
+                        }
+                        if let Some(from) = caller.as_ref().filter(|_| it == format!("use {name}")) {
+                            calls.push(json!({"from": from, "fromRanges": [range(n, 4, name.len())]}));
+                        }
+                    }
+                }
+                calls.into()
+            }
             other => panic!("the server is asked {other}"),
         }
     }
 
     fn look(&mut self, look: &Look) -> Seen {
         let mut seen = Seen { number: look.number, ..Seen::default() };
+        seen.partial.clone_from(&self.partial);
+        let entered = |it: &PathBuf| Some((it.clone(), self.links.get(it)?.clone()));
+        seen.resolved = look.resolve.iter().filter_map(entered).collect();
+        let is_there =
+            |it: &&String| self.disk.keys().any(|file| file.to_str().unwrap().ends_with(it.as_str()));
+        seen.others = look.others.iter().filter(is_there).cloned().collect();
         let counts =
             |file: &PathBuf| look.endings.iter().any(|it| file.to_str().unwrap().ends_with(it.as_str()));
         let now: BTreeMap<PathBuf, String> = self
@@ -550,6 +646,7 @@ impl World {
             .into_iter()
             .map(|it| {
                 let text = match it.starts_with(ROOT) {
+                    _ if self.unread.contains_key(it) => Err(self.unread[it]),
                     true => self.disk.get(it).cloned().ok_or(Unreadable::Missing),
                     false => Err(Unreadable::Outside),
                 };
@@ -569,7 +666,25 @@ impl World {
                     .filter(|(_, it)| holds(it))
                     .map(|(n, it)| (u32::try_from(n).unwrap(), it.to_owned()))
                     .collect();
-                if !lines.is_empty() || word.matching == WordMatch::Any {
+                let is_hit = !lines.is_empty() || word.matching == WordMatch::Any;
+                match self.unread.get(file) {
+                    // The bytes hold the word.
+                    Some(why) if is_hit && *why != Unreadable::Binary => {
+                        seen.unread.push((file.clone(), *why));
+                        continue;
+                    }
+                    Some(_) | None => {}
+                }
+                if is_hit {
+                    seen.hits.push(WordHits { file: file.clone(), n_lines: lines.len(), lines });
+                }
+            }
+        }
+        if let Some(grep) = &look.grep {
+            for (file, text) in &self.disk {
+                let lines = text.lines().enumerate().filter(|(_, it)| it.contains(&grep.query));
+                let lines: Vec<_> = lines.map(|(n, _)| (u32::try_from(n).unwrap(), String::new())).collect();
+                if !lines.is_empty() {
                     seen.hits.push(WordHits { file: file.clone(), n_lines: lines.len(), lines });
                 }
             }
@@ -608,6 +723,14 @@ fn diagnostics(text: &str) -> Value {
         .collect()
 }
 
+/// A definition in a call hierarchy.
+fn item(file: &Path, name: &str, line: usize) -> Value {
+    json!({
+        "name": name, "kind": 12, "uri": file_uri(file), "range": range(line, 0, name.len() + 4),
+        "selectionRange": range(line, 4, name.len()),
+    })
+}
+
 fn range(line: usize, start: usize, length: usize) -> Value {
     json!({"start": {"line": line, "character": start}, "end": {"line": line, "character": start + length}})
 }
@@ -626,7 +749,7 @@ fn frame(message: &Value) -> Frame {
     Frame::parse(Bytes::from(message.to_string())).unwrap()
 }
 
-fn prepared() -> Prepared {
+fn prepared(settings: &LspToolsConfig) -> Prepared {
     let launch = Launch {
         program: "/bin/server".into(),
         args: vec![],
@@ -643,7 +766,7 @@ fn prepared() -> Prepared {
         ..ServerConfig::default()
     };
     Prepared {
-        config: Arc::new(Config::default()),
+        config: Arc::new(Config { lsp_tools: settings.clone(), ..Config::default() }),
         name: "pyright".to_owned(),
         server,
         launch: Arc::new(launch),

@@ -1,0 +1,98 @@
+//! What users of language servers complain of, each as a test.
+//!
+//! | they say | the test |
+//! |---|---|
+//! | the first references are 1 of 161 | `references_wait_for_late_index`, `server_that_loads_again_is_waited_for_again` |
+//! | errors that are mended are reported | `diagnostics_are_of_the_text_that_is_there`, `late_publication_of_an_older_text_is_not_believed` |
+//! | silence is taken for clean | `silence_is_not_taken_for_clean` |
+//! | a question hangs on a server that cannot answer it | `server_is_asked_only_what_it_offers` |
+//! | edits of other programs are not seen | `edits_of_other_programs_are_seen`, `server_that_watches_no_files_is_shown_what_has_changed` |
+//! | a language without a server has no symbols | `language_without_server_is_named` |
+//! | one answer is 43,000 tokens, an empty query is everything | `answers_stay_small`, `rest_of_an_answer_is_shown_page_by_page` |
+//! | a crash ends the language for the session | `crash_during_a_call_costs_a_delay`, `crash_between_calls_is_not_noticed` |
+//! | a search by name walks for hours | `of_very_many_files_with_the_word_some_are_tested` |
+//! | places outside the workspace are passed on | `places_outside_are_external_and_have_no_text` |
+//! | a language gets no server because its files came later | `language_that_appears_gets_its_real_server_at_the_next_call` in `tests/it/mcp.rs` |
+//! | an answer to a cancelled call breaks the client | `cancelled_calls_are_not_answered_and_progress_counts_up` there |
+//! | 50,000 tokens of tool descriptions | `list_is_small_and_the_same_each_time` in `src/cli/mcp/tools.rs` |
+
+use serde_json::json;
+
+use super::{
+    check, codes, freshness, places, references,
+    world::{Publishes, World},
+};
+
+#[test]
+fn server_that_loads_again_is_waited_for_again() {
+    let mut world = World::new(1).file("a.py", "def foo").file("b.py", "use foo");
+    assert_eq!(world.call("lsp_references", &references("foo"))["structured"]["complete"], true);
+    world.server_works("begin");
+    let id = world.begin("lsp_references", &references("foo"));
+    world.pass(10_000);
+    assert!(world.answer(id).is_none(), "it works on a new project");
+    world.server_works("end");
+    world.pass(5_000);
+    let answer = world.answer(id).expect("an answer")["result"].clone();
+    assert_eq!(answer["structured"]["complete"], true, "{answer}");
+}
+
+#[test]
+fn server_is_asked_only_what_it_offers() {
+    // The server panics at a question that it does not offer.
+    for publishes in [Publishes::Versions, Publishes::Plain, Publishes::Never] {
+        let mut world = World::new(1).file("a.py", "bad");
+        world.server.publishes = publishes;
+        let answer = world.call("lsp_diagnostics", &check("a.py"));
+        assert_eq!(freshness(&answer).0 == "unknown", publishes == Publishes::Never, "{answer}");
+    }
+    let mut world = World::new(1).file("a.py", "def foo");
+    for tool in ["lsp_implementations", "lsp_type_hierarchy"] {
+        let answer = world.call(tool, &json!({"symbol": "foo", "direction": "subtypes"}));
+        assert!(["not_supported", "bad_arguments"].contains(&codes(&answer).as_str()), "{answer}");
+    }
+}
+
+#[test]
+fn answers_stay_small() {
+    let line = format!("use foo {}", "x".repeat(5_000));
+    let mut world = World::new(1).file("a.py", "def foo");
+    for n in 0..50 {
+        world = world.file(&format!("m{n}.py"), &format!("{line}\nuse foo\n").repeat(20));
+    }
+    for empty in ["", " ", "/", "."] {
+        let answer = world.call("lsp_workspace_symbols", &json!({"query": empty}));
+        assert_eq!(codes(&answer), "bad_arguments", "{answer}");
+    }
+    let answer = world.call("lsp_references", &references("foo"));
+    assert_eq!(answer["structured"]["total"], 1001, "{answer}");
+    assert!(answer["text"].as_str().unwrap().len() < 17 << 10);
+    assert!(answer["structured"].to_string().len() < 200 << 10, "{}", answer["structured"].to_string().len());
+}
+
+#[test]
+fn crash_between_calls_is_not_noticed() {
+    let mut world = World::new(1).file("a.py", "def foo\nbad").file("b.py", "use foo");
+    for _ in 0..3 {
+        assert_eq!(places(&world.call("lsp_references", &references("foo"))).len(), 2);
+        assert_eq!(freshness(&world.call("lsp_diagnostics", &check("a.py"))), ("exact".to_owned(), 1));
+        world.kill();
+        // Its restarts have a budget for each while.
+        world.pass(600_000);
+    }
+}
+
+#[test]
+fn places_outside_are_external_and_have_no_text() {
+    let mut world = World::new(1).file("a.py", "def foo").file("b.py", "use foo");
+    world.server.names_outside = true;
+    let answer = world.call("lsp_references", &references("foo"));
+    assert_eq!((places(&answer).len(), &answer["structured"]["external"]), (2, &json!(1)), "{answer}");
+    assert!(!answer["text"].as_str().unwrap().contains("/usr/lib"), "{answer}");
+    let answer =
+        world.call("lsp_definition", &json!({"symbol": "foo", "file": "b.py", "line": 1, "body": true}));
+    let all = answer["structured"]["definitions"].as_array().unwrap();
+    let outside = all.iter().find(|it| it["external"] == true).unwrap_or_else(|| panic!("{answer}"));
+    assert_eq!((&outside["file"], &outside["external"]), (&json!("/usr/lib/x.py"), &json!(true)), "{answer}");
+    assert!(outside["text"].is_null(), "{answer}");
+}

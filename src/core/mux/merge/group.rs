@@ -23,7 +23,7 @@ use crate::{
             Mux, Severity,
             failure::{Cause, Failure},
             merge::{
-                abilities::{Abilities, Globs, Limit},
+                abilities::{Abilities, Globs, Limit, Sync},
                 answers::{ClientShape, Legends},
                 commands::Renamed,
                 known::Known,
@@ -45,7 +45,7 @@ use crate::{
         },
         purpose::Purpose,
     },
-    rpc::{Frame, Patch, text},
+    rpc::{Frame, Patch, member, text},
 };
 
 /// Several servers behind one editor.
@@ -70,6 +70,8 @@ pub(crate) struct Group {
     pub(super) refreshes: Refreshes,
     pub(super) renamed: Renamed,
     pub(super) known: Known,
+    /// The last `workspace/didChangeConfiguration` of the editor, as it was.
+    pub(super) configuration: Option<Frame>,
     /// Parameters of the editor's `initialize`.
     editor: Bytes,
     pub(super) client: ClientShape,
@@ -136,6 +138,7 @@ impl Group {
             refreshes: Refreshes::default(),
             renamed: Renamed::default(),
             known: Known::default(),
+            configuration: None,
             editor: Bytes::new(),
             client: ClientShape::default(),
             offered: Bytes::new(),
@@ -163,6 +166,12 @@ impl Group {
 
     pub(super) fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// Whether the editor tells of documents though no member has asked for that: then all hear it, as each would alone.
+    pub(super) fn is_told_unasked(&self, method: &str) -> bool {
+        let mut syncs = self.members.iter().filter_map(|it| it.abilities.as_ref()).map(Abilities::sync);
+        method.starts_with("textDocument/") && syncs.all(|it| it == Sync::default())
     }
 
     /// What a member can do, if it has answered `initialize`.
@@ -357,7 +366,9 @@ impl Mux {
     pub(crate) fn adopt_members(&mut self, config: &Arc<Config>, others: Vec<event::Member>) {
         for (server, it) in self.servers.iter_mut().skip(1).zip(others) {
             let event::Member { name: _, server: settings, launch, missing } = it;
+            let before = server.max_processes();
             (server.settings, server.launch, server.missing) = (settings, Arc::new(launch), missing);
+            server.shrinks |= server.max_processes() < before;
             (server.config, server.is_gone) = (Arc::clone(config), false);
         }
     }
@@ -390,7 +401,11 @@ impl Mux {
         group.opening = Opening::Asked { id: id.into(), until: None };
         group.editor = Bytes::copy_from_slice(params);
         group.client = ClientShape::of_initialize(params);
-        let own = self.initialize_params(params);
+        let mut own = self.initialize_params(params);
+        // What the editor says to single members is there.
+        if let Some(at) = member(params, "initializationOptions") {
+            own = Patch::of(&own).set("initializationOptions", &params[at]).finish();
+        }
         for server in self.servers.iter_mut() {
             let options = Value::Object(server.settings.init_options.clone());
             let offered = roots::rooted(server, union::offer(&own, &server.name, Some(&options)));

@@ -5,7 +5,7 @@
 //! those members can that have answered by then.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,7 +27,7 @@ use crate::{
                 answers::{ClientShape, Legends},
                 commands::Renamed,
                 known::Known,
-                methods::{Method, Plan},
+                methods::{Method, Plan, method},
                 pulls::Pulls,
                 questions::Questions,
                 refreshing::{DIAGNOSTIC_REFRESH, Refreshes},
@@ -542,7 +542,13 @@ impl Mux {
         }
         if let Some(uri) = text(frame.params().unwrap_or(b"{}"), &["uri"]) {
             group.pulls.published(server, &uri);
+            if group.shown.is_first(&uri) {
+                let publishers = self.publishers(&uri);
+                let Some(group) = self.group.as_deref_mut() else { return };
+                group.shown.expect(&uri, publishers);
+            }
         }
+        let Some(group) = self.group.as_deref_mut() else { return };
         let documents = &self.servers.get(server).session.documents;
         match group.shown.published(now, (process, rank), &frame, |it| documents.version(it)) {
             Publication::AsItIs => self.tell_editor(frame),
@@ -550,6 +556,18 @@ impl Mux {
             Publication::Held => {}
             Publication::Outdated => debug!(?process, "diagnostics of an older version are dropped"),
         }
+    }
+
+    /// The ranks of the members that may publish for a document: they know it, and are not asked about it.
+    fn publishers(&self, uri: &str) -> BTreeSet<usize> {
+        let Some(group) = self.group.as_deref() else { return BTreeSet::new() };
+        let pull = method("textDocument/diagnostic").expect("it is in the table");
+        let publishes = |it: &Member| {
+            let told = &self.servers.get(it.server).session.documents;
+            told.has(uri) && it.abilities.as_ref().is_some_and(|it| it.publishes() && !it.has(pull))
+        };
+        let members = group.members.iter().enumerate().filter(|(_, it)| publishes(it));
+        members.filter(|(_, it)| self.is_serving(it.server)).map(|(rank, _)| rank).collect()
     }
 
     /// Publishes the diagnostics that have waited for those of other members.

@@ -75,6 +75,8 @@ struct Round {
     /// The members that have published for this version, and for any.
     spoken: BTreeSet<usize>,
     speakers: BTreeSet<usize>,
+    /// The members that may publish for the first version, as far as is known.
+    expected: BTreeSet<usize>,
     /// The others have had their time.
     is_over: bool,
 }
@@ -175,6 +177,17 @@ impl Shown {
 
     pub(super) fn wait_for(&mut self, wait: Duration) {
         self.wait = wait;
+    }
+
+    /// Whether publications wait for others, and nobody has published for this document.
+    pub(super) fn is_first(&self, uri: &str) -> bool {
+        let has_round = |it: &Document| !it.round.speakers.is_empty();
+        !self.wait.is_zero() && !self.documents.get(&key(uri)).is_some_and(has_round)
+    }
+
+    /// The first publication for a document waits for these members.
+    pub(super) fn expect(&mut self, uri: &str, members: BTreeSet<usize>) {
+        self.documents.entry(key(uri)).or_default().round.expected = members;
     }
 
     /// A member publishes. `version`: of the document, as the editor has it.
@@ -315,6 +328,7 @@ impl Shown {
         for (key, held) in self.held.extract_if(.., |_, it| it.until <= now).collect::<Vec<_>>() {
             let document = self.documents.entry(key.clone()).or_default();
             (document.told, document.round.is_over) = (Some((now, held.by)), true);
+            document.round.expected.clear();
             document.catch_up();
             let params = held.frame.params().unwrap_or(b"{}");
             let params = Patch::of(params).set("diagnostics", &joined(&document.lists)).finish();
@@ -378,7 +392,8 @@ impl Round {
             self.spoken.insert(rank);
         }
         self.speakers.insert(rank);
-        self.is_over |= self.speakers.is_subset(&self.spoken);
+        let has_spoken = |it: &usize| self.spoken.contains(it);
+        self.is_over |= self.speakers.iter().chain(&self.expected).all(has_spoken);
         self.is_over
     }
 }

@@ -486,6 +486,26 @@ fn first_publication_waits_for_the_others_as_long_as_configured() {
 }
 
 #[test]
+fn first_publication_for_a_document_waits_for_all_that_know_it_once() {
+    let wait = |it: &mut Stage| it.group.as_mut().unwrap().diagnostics_wait = Duration::from_secs(1);
+    let mut it = opened_with(&json!({}), &documents(), &documents(), wait);
+    publish(&mut it, A, &["a"]);
+    it.pass(Duration::from_millis(500));
+    assert_eq!(shown(&mut it), None, "the other has not spoken");
+    publish(&mut it, B, &["b"]);
+    it.pass(Duration::from_millis(10));
+    assert_eq!(shown(&mut it), Some(vec!["a".to_owned(), "b".to_owned()]));
+    // Who never speaks is waited for no more.
+    let mut it = opened_with(&json!({}), &documents(), &documents(), wait);
+    publish(&mut it, A, &["a"]);
+    it.pass(Duration::from_secs(1));
+    assert_eq!(shown(&mut it), Some(vec!["a".to_owned()]));
+    let params = json!({"uri": URI, "version": 2, "diagnostics": [of("new")]});
+    it.server(A, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+    assert_eq!(shown(&mut it), Some(vec!["new".to_owned()]));
+}
+
+#[test]
 fn several_wishes_to_be_asked_again_are_one() {
     let editor = json!({"workspace": {"codeLens": {"refreshSupport": true}}});
     let mut it = opened(&editor, &documents(), &documents());

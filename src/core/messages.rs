@@ -104,11 +104,14 @@ impl Proxy {
         match &mut self.copilot {
             Some(copilot) if self.mux.is_group() => {
                 let mux = &mut self.mux;
+                let id = copilot.server_id();
                 if !Copilot::is_meant(mux, frame) {
-                    mux.notify_group(frame, Some(copilot.server_id()));
+                    mux.notify_group(frame, Some(id));
                 }
-                if mux.is_for_member(copilot.server_id(), frame) {
-                    let keep = mux.keep_for_member(copilot.server_id(), frame);
+                if mux.is_for_member(id, frame) {
+                    let configured = mux.configuration_for(id, frame);
+                    let frame = configured.as_ref().unwrap_or(frame);
+                    let keep = mux.keep_for_member(id, frame);
                     copilot.on_client_notification(mux, keep, frame);
                 }
             }
@@ -242,7 +245,7 @@ impl Proxy {
             (Kind::Notification, _) => match half(&mut self.copilot, &self.mux, process.backend) {
                 Some(copilot) => {
                     if let Some(told) = copilot.on_server_notification(&mut self.mux, process, frame) {
-                        self.mux.tell_editor(told);
+                        self.mux.pass_notification(process, told);
                     }
                 }
                 None => self.mux.on_server_notification(process, frame),

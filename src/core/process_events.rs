@@ -62,7 +62,7 @@ impl Proxy {
         let server = self.mux.servers().of(backend);
         let (id, name) = (server.id, server.name.clone());
         let says = path(result, &["serverInfo", "name"]).map(|range| &result[range]);
-        if server.settings.kind.is_none() && says == Some(COPILOT_NAME) {
+        if server.settings.kind.is_none() && says == Some(COPILOT_NAME) && self.copilot.is_none() {
             info!(server = name, "recognized a Copilot server");
             let transcripts = self.unused_transcripts.take();
             self.add_copilot(id, transcripts);

@@ -618,7 +618,8 @@ impl<C: Core, W: World> Driver<C, W> {
     /// Offers a folder for the records of servers, if they are wanted. The core decides whether this server can use
     /// it.
     fn offer_transcripts(&mut self, prepared: &mut Prepared) {
-        if !prepared.server.exact_restore {
+        let others = prepared.group.iter().flat_map(|it| &it.others).map(|it| &it.server);
+        if ![&prepared.server].into_iter().chain(others).any(|it| it.exact_restore) {
             return;
         }
         match self.world.private_folder() {

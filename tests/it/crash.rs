@@ -26,7 +26,7 @@ fn servers(session: &Copilot) -> Vec<super::support::processes::Process> {
 }
 
 /// Kills every process of the server.
-fn kill_servers(session: &Copilot) {
+pub(super) fn kill_servers(session: &Copilot) {
     let killed = servers(session);
     for it in &killed {
         it.kill(Signal::KILL);
@@ -121,7 +121,7 @@ fn calls(calls: &[ClientToolCall], conversation: &str) -> Vec<String> {
 
 /// One begin, one end, one answer, with the same ids all over, and rounds that are counted on.
 #[track_caller]
-fn expect_whole(outcome: &Outcome) {
+pub(super) fn expect_whole(outcome: &Outcome) {
     if let Err(error) = &outcome.answer {
         panic!("the turn failed: {error}; {:#?}", outcome.progress.values);
     }

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::support::{
-    processes::Mark,
+    processes::{Mark, Process},
     real::{self, Sandbox},
 };
 
@@ -35,6 +35,7 @@ greet(os.getcwd() + undefined_name)
 pub(super) const LSPOOL: [&str; 2] = [env!("CARGO_BIN_EXE_lspool"), "--"];
 
 /// Whether the server is killed when the script asks for it: it makes the file `$LSPOOL_KILL` and waits until it is gone.
+/// What it writes there is a part of the command of the server, if that is another one than Pyright.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kill {
     OnRequest,
@@ -50,10 +51,15 @@ fn command_of(before: &[&str]) -> String {
 
 /// Runs a session from start to the end of the editor, after which no process may be left. Gives the line of JSON that
 /// the script prints.
-pub(super) fn run(sandbox: &Sandbox, mut command: Command, before: &[&str], kill: Kill) -> Value {
+pub(super) fn run(sandbox: &Sandbox, command: Command, before: &[&str], kill: Kill) -> Value {
     sandbox.write("greeting.py", TEXT);
     sandbox.write("pyproject.toml", "");
-    command.env("LSPOOL_COMMAND", command_of(before)).stdin(Stdio::null());
+    run_with(sandbox, command, &command_of(before), kill)
+}
+
+/// The same with the command of any server, words separated by newlines, and the files that there are.
+pub(super) fn run_with(sandbox: &Sandbox, mut command: Command, server: &str, kill: Kill) -> Value {
+    command.env("LSPOOL_COMMAND", server).stdin(Stdio::null());
     let request = sandbox.home().join("kill");
     if kill == Kill::OnRequest {
         command.env("LSPOOL_KILL", &request);
@@ -75,16 +81,24 @@ pub(super) fn run(sandbox: &Sandbox, mut command: Command, before: &[&str], kill
 
 fn kill_on_request(request: &Path, mark: &Mark, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
-        if request.exists() {
-            // lspool and the editor may name the server too.
-            let servers = mark.processes_running("pyright-langserver");
-            for server in servers.iter().filter(|it| it.command.starts_with("node ")) {
+        if let Ok(wanted) = fs::read_to_string(request) {
+            for server in servers_of(mark, wanted.trim()) {
                 server.kill(Signal::KILL);
             }
             fs::remove_file(request).expect("the script made it");
         }
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The processes of a server. lspool and the editor may name it too.
+fn servers_of(mark: &Mark, wanted: &str) -> Vec<Process> {
+    let is_server = |it: &Process| match wanted {
+        "" => it.command.starts_with("node "),
+        _ => !it.command.starts_with(LSPOOL[0]),
+    };
+    let name = if wanted.is_empty() { "pyright-langserver" } else { wanted };
+    mark.processes_running(name).into_iter().filter(is_server).collect()
 }
 
 /// What every editor gets, with lspool as without: by its own ways of showing it.

@@ -1,5 +1,7 @@
 //! Real servers as a group: what an editor sees is what it would see of both.
 
+mod agent;
+mod copilot;
 mod presets;
 
 use std::{

@@ -1,9 +1,11 @@
 //! Neovim with lspool in its configuration, in front of Pyright.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use super::{
-    editors::{Kill, LSPOOL, run},
+    editors::{Kill, LSPOOL, run, run_with},
     support::{
         copilot::uri,
         real::{self, Sandbox},
@@ -55,6 +57,54 @@ fn neovim_shows_status_and_restarts_server() {
     assert!(results["changes"].as_u64() > Some(0), "{results:#}");
 }
 
+/// A type checker and a linter as one server, in both orders: the marks of both, the work of the right one, and the death
+/// of each.
+#[test]
+fn neovim_sees_a_group_as_one_server_real() {
+    let (ruff, pyright) = (real::ruff(), real::basedpyright());
+    let ruff = vec![ruff.to_str().expect("the repository's path is text"), "server"];
+    let pyright = vec![pyright.to_str().expect("the repository's path is text"), "--stdio"];
+    for members in [[&pyright, &ruff], [&ruff, &pyright]] {
+        let sandbox = Sandbox::new();
+        let text = "import sys\nimport os\n\n\ndef greet(name: str) -> str:\n    return \"Hello, \" + name\n\n\n\
+                    \"é😀\"; wrong: int = undefined_name\nprint(sys.argv,greet(\"x\"))\n";
+        sandbox.write("group.py", text);
+        sandbox.write("pyproject.toml", "");
+        let mut command = neovim_command(&sandbox, "neovim_group.lua");
+        command.env("LSPOOL_VICTIMS", "ruff server\nbasedpyright-langserver");
+        let server = [
+            vec![LSPOOL[0], "--record-texts", "yes", "--"],
+            members[0].clone(),
+            vec!["--"],
+            members[1].clone(),
+        ];
+        let results = run_with(&sandbox, command, &server.concat().join("\n"), Kill::OnRequest);
+
+        assert_eq!((&results["failed"], &results["messages"]), (&Value::Null, &json!([])), "{results:#}");
+        let line = text.lines().nth(8).expect("there is one");
+        let column = line.find("undefined_name").expect("it is there");
+        let found = results["undefined"].as_array().expect("a list");
+        assert_eq!(found.len(), 2, "{results:#}");
+        assert!(found.iter().all(|it| it["line"] == 8 && it["column"] == column), "{results:#}");
+        let hover = results["hover"].as_str().unwrap_or_default();
+        assert_eq!(hover.matches("(function)").count(), 1, "{results:#}");
+        let text_of = |name: &str| results[name].as_str().unwrap_or_default().to_owned();
+        assert!(text_of("organized").starts_with("import os\nimport sys\n"), "{results:#}");
+        assert!(text_of("fixed").starts_with("import sys\n"), "{results:#}");
+        assert!(text_of("formatted").contains("print(sys.argv, greet(\"x\"))"), "{results:#}");
+        assert_eq!(text_of("renamed"), text_of("formatted").replace("greet", "welcome"), "{results:#}");
+        let crashes = results["crashes"].as_array().expect("a list");
+        assert_eq!(crashes.len(), 2);
+        assert!(
+            crashes
+                .iter()
+                .all(|it| it["hover"] == true && it["found"].as_array().is_some_and(|it| it.len() == 2)),
+            "{results:#}"
+        );
+        assert_eq!(results["clients"], 1);
+    }
+}
+
 /// The README tells what happens, in the words that its user sees. Times and ids of processes are those of one run.
 #[test]
 fn readme_shows_what_neovim_shows_in_a_crash() {
@@ -88,8 +138,12 @@ fn readme_line(line: &str) -> (String, String) {
 
 /// Runs a session from start to `:quitall!`.
 fn neovim(sandbox: &Sandbox, script: &str, before: &[&str], kill: Kill) -> Value {
+    run(sandbox, neovim_command(sandbox, script), before, kill)
+}
+
+fn neovim_command(sandbox: &Sandbox, script: &str) -> Command {
     let mut command = sandbox.command(real::nvim());
     let script = format!("{}/tests/editors/{script}", env!("CARGO_MANIFEST_DIR"));
     command.args(["--clean", "--headless", "-c", &format!("luafile {script}")]);
-    run(sandbox, command, before, kill)
+    command
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
 use super::{Admin, offered_commands, restart::Started};
@@ -70,8 +70,8 @@ impl Admin {
             return self.reload(mux);
         }
         let waiting = std::mem::take(&mut self.reloads);
-        let kind = if copilot.is_some() { ServerKind::Copilot } else { ServerKind::Generic };
-        let prepared = prepared.and_then(|it| is_adoptable(mux, kind, &it).map(|()| it));
+        let prepared =
+            prepared.and_then(|it| is_adoptable(mux, kind_of_first(mux, copilot), &it).map(|()| it));
         let reading = if waiting.is_empty() { Reading::ByItself } else { Reading::Asked };
         let mut started = Started::Nothing;
         match prepared {
@@ -154,9 +154,6 @@ impl Admin {
             ("workers", old.workers != new.workers),
         ];
         changed.extend(sections.iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| *name));
-        if server.settings.builtin_tools != prepared.server.builtin_tools {
-            of_copilot.push(Reloaded::BuiltinTools);
-        }
         let mut group = prepared.group.take();
         let others = group.as_mut().map(|it| std::mem::take(&mut it.others)).unwrap_or_default();
         let relaunch = server.launch != prepared.launch || mux.has_new_launch(&others);
@@ -166,17 +163,27 @@ impl Admin {
         if relaunch {
             changed.push("processes");
         }
-        let kind = prepared.server.kind;
+        let (kind, current) = (prepared.server.kind, kind_of_first(mux, copilot));
+        let builtin_tools = |mux: &Mux, copilot: &Option<Copilot>| {
+            copilot.as_ref().map(|it| it.server(mux).settings.builtin_tools.clone())
+        };
+        let before = (builtin_tools(mux, copilot), mux.member_settings());
         mux.adopt_members(&prepared.config, others);
         mux.adopt_settings(id, prepared);
+        if builtin_tools(mux, copilot) != before.0 {
+            of_copilot.push(Reloaded::BuiltinTools);
+        }
         if let Some(group) = group {
             mux.adopt_group(group);
         }
-        match (kind, &copilot) {
-            (Some(ServerKind::Copilot), None) => *copilot = Some(Copilot::new(mux, id)),
-            (Some(ServerKind::Generic), Some(_)) => *copilot = None,
+        match (kind, current) {
+            (Some(ServerKind::Copilot), ServerKind::Generic) if copilot.is_none() => {
+                *copilot = Some(Copilot::new(mux, id));
+            }
+            (Some(ServerKind::Generic), ServerKind::Copilot) => *copilot = None,
             (_, _) => {}
         }
+        tell_settings(mux, copilot, &before.1);
         let commands = offered_commands(mux.title(), copilot.is_some(), mux.identity());
         mux.server_mut(id).commands = commands;
         if relaunch {
@@ -193,6 +200,28 @@ impl Admin {
             None => mux.note_shrunk(id),
         }
         changed
+    }
+}
+
+/// What the server is that no other one comes before.
+fn kind_of_first(mux: &Mux, copilot: &Option<Copilot>) -> ServerKind {
+    let first = mux.servers().first().map(|it| it.id);
+    match copilot {
+        Some(it) if Some(it.server_id()) == first => ServerKind::Copilot,
+        Some(_) | None => ServerKind::Generic,
+    }
+}
+
+/// Sends the members of a group their settings, if those are others than before.
+fn tell_settings(mux: &mut Mux, copilot: &mut Option<Copilot>, before: &[Map<String, Value>]) {
+    for (id, frame) in mux.changed_settings(before) {
+        match copilot.as_mut().filter(|it| it.server_id() == id) {
+            Some(copilot) => {
+                let keep = mux.keep_for_member(id, &frame);
+                copilot.on_client_notification(mux, keep, &frame);
+            }
+            None => mux.tell_configuration(id, &frame),
+        }
     }
 }
 

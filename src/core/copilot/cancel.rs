@@ -146,7 +146,13 @@ impl Copilot {
                 }
                 self.cancel(mux, sent, None);
             }
-            Some(_) | None => mux.notify_backend(self.primary, frame),
+            Some(_) => mux.notify_backend(self.primary, frame),
+            None => {
+                if mux.is_group() {
+                    mux.notify_group(frame, Some(self.server));
+                }
+                mux.notify_backend(self.primary, frame);
+            }
         }
     }
 

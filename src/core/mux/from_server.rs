@@ -123,14 +123,21 @@ impl Mux {
     /// Forwards a notification of a server.
     pub(crate) fn on_server_notification(&mut self, process: ProcessId, frame: Frame) {
         self.note_published(process, &frame);
-        if self.is_group() && frame.method() == Some("textDocument/publishDiagnostics") {
-            return self.on_member_published(process, frame);
-        }
         if self.relay(process, &frame) {
             return;
         }
         if frame.method() != Some("window/showMessage") || self.is_new_message(process, &frame) {
-            self.tell_editor(frame);
+            self.pass_notification(process, frame);
+        }
+    }
+
+    /// Passes a notification of a server on to the editor: diagnostics with those of the other members.
+    pub(crate) fn pass_notification(&mut self, process: ProcessId, frame: Frame) {
+        match frame.method() {
+            Some("textDocument/publishDiagnostics") if self.is_group() => {
+                self.on_member_published(process, frame)
+            }
+            Some(_) | None => self.tell_editor(frame),
         }
     }
 

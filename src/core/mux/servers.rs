@@ -86,6 +86,11 @@ impl Server {
         self.dialect.keep(method).or_else(|| is_repeated().then_some(Keep::Latest))
     }
 
+    /// Whether it may have other backends than its primary: it has more than the Language Server Protocol.
+    pub(crate) fn has_partitions(&self) -> bool {
+        !std::ptr::eq(self.dialect, &raw const LSP)
+    }
+
     /// Whether it cannot start, or could not at the last attempt.
     pub(crate) fn is_missing(&self) -> bool {
         self.missing.is_some() || self.is_gone

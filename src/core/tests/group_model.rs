@@ -1,7 +1,8 @@
 //! Random sessions of a group: edits, questions, answers, publications and deaths in any order.
 //!
-//! Each request of the editor is answered once, with what the members have said about it in time; each member has the
-//! editor's texts; the editor sees the diagnostics of all.
+//! Each request of the editor is answered once, with what the members have said about it in time, by rank; what is about
+//! an item, a command or a diagnostic reaches the member that has made it, and nobody else; each member has the editor's
+//! texts; the editor sees the diagnostics of all, where the text is that they are about.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,6 +39,8 @@ enum Fan {
 struct Skill {
     whole_texts: bool,
     answers: [bool; QUESTIONS.len()],
+    /// Whether it offers the command that all call by the same name.
+    runs: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +51,8 @@ enum Step {
     Close(usize),
     Ask(usize, usize),
     Cancel(usize),
+    /// A completion that the editor has got is resolved, or the command of a code action is run.
+    Follow(usize),
     /// The member answers one of its open requests.
     Answer(usize, usize, Reply),
     Publish(usize, usize, usize),
@@ -74,16 +79,17 @@ fn step() -> impl Strategy<Value = Step> {
         1 => document.clone().prop_map(Step::Close),
         6 => (0..QUESTIONS.len(), document.clone()).prop_map(|(it, of)| Step::Ask(it, of)),
         1 => any::<usize>().prop_map(Step::Cancel),
+        3 => any::<usize>().prop_map(Step::Follow),
         8 => (0..3_usize, any::<usize>(), reply).prop_map(|(by, at, reply)| Step::Answer(by, at, reply)),
-        3 => (0..3_usize, document, 0..3_usize).prop_map(|(by, of, n)| Step::Publish(by, of, n)),
+        4 => (0..3_usize, document, 0..40_usize).prop_map(|(by, of, n)| Step::Publish(by, of, n)),
         1 => (0..3_usize).prop_map(Step::Die),
         2 => prop::sample::select(vec![5_u64, 60, 400, 2500, 9000]).prop_map(Step::Wait),
     ]
 }
 
 fn skill() -> impl Strategy<Value = Skill> {
-    (any::<bool>(), any::<[bool; QUESTIONS.len()]>())
-        .prop_map(|(whole_texts, answers)| Skill { whole_texts, answers })
+    (any::<bool>(), any::<[bool; QUESTIONS.len()]>(), any::<bool>())
+        .prop_map(|(whole_texts, answers, runs)| Skill { whole_texts, answers, runs })
 }
 
 /// A text as one side has it.
@@ -108,6 +114,8 @@ struct Asked {
     members: BTreeSet<u32>,
     /// The parts with something in them, as their members have marked them.
     parts: Vec<String>,
+    /// The request whose answer had the item that this is about.
+    about: Option<u64>,
     answer: Option<Value>,
 }
 
@@ -122,6 +130,16 @@ struct Session {
     shown: BTreeMap<String, Vec<Value>>,
     n_published: u64,
     has_died: bool,
+    /// Items of answers that can be followed up: the request, the method of that, and the parameters.
+    items: Vec<(u64, &'static str, Value)>,
+}
+
+const RESOLVE: &str = "completionItem/resolve";
+const RUN: &str = "workspace/executeCommand";
+
+/// What a member has put into its item of an answer; some have nothing there.
+fn data(n: u64, member: u32) -> Option<Value> {
+    (!n.is_multiple_of(3)).then(|| json!({"of": member}))
 }
 
 fn uri(document: usize) -> String {
@@ -130,6 +148,34 @@ fn uri(document: usize) -> String {
 
 fn offset(place: &Value) -> usize {
     usize::try_from(place["character"].as_u64().expect("a column")).expect("a small one")
+}
+
+/// The number of the member that has made something that is marked.
+fn maker(text: &str) -> Option<u32> {
+    text.split_once('<')?.1.split_once('>')?.0.split('.').nth(1)?.parse().ok()
+}
+
+/// Diagnostics after a part of the only line is replaced by another one of this length: each is where its text is.
+fn moved(list: &mut Vec<Value>, (from, to): (usize, usize), length: usize) {
+    list.retain(|it| {
+        let (start, end) = (offset(&it["range"]["start"]), offset(&it["range"]["end"]));
+        !(from <= start && end <= to) || (start == end && (start == from || start == to))
+    });
+    for it in list {
+        let (start, end) = (offset(&it["range"]["start"]), offset(&it["range"]["end"]));
+        let new_start = match start {
+            it if it >= to => it + length + from - to,
+            it if it <= from => it,
+            _ => from + length,
+        };
+        let new_end = match end {
+            it if it <= from => it,
+            it if it >= to => it + length + from - to,
+            _ => from,
+        };
+        it["range"]["start"]["character"] = new_start.into();
+        it["range"]["end"]["character"] = new_end.max(new_start).into();
+    }
 }
 
 /// The numbers of requests that a text names, written `<7>`.
@@ -152,6 +198,7 @@ impl Session {
             shown: BTreeMap::new(),
             n_published: 0,
             has_died: false,
+            items: Vec::new(),
         };
         let params = json!({"processId": 1, "capabilities": {}});
         it.stage.editor(json!({"id": "i", "method": "initialize", "params": params}));
@@ -166,6 +213,12 @@ impl Session {
         let mut all = json!({"textDocumentSync": if skill.whole_texts { 1 } else { 2 }});
         for ((_, provider, _), can) in QUESTIONS.iter().zip(skill.answers) {
             all[provider] = if can { json!({}) } else { json!(false) };
+        }
+        if skill.answers[1] {
+            all["completionProvider"] = json!({"resolveProvider": true});
+        }
+        if skill.runs {
+            all["executeCommandProvider"] = json!({"commands": ["run"]});
         }
         all
     }
@@ -237,6 +290,7 @@ impl Session {
                     self.stage.server(process, json!({"id": id, "error": error}));
                 }
             }
+            RESOLVE | RUN => self.member_is_followed_up(member, message),
             method => {
                 let Some((_, provider, _)) = QUESTIONS.iter().find(|it| it.0 == method) else {
                     if message.get("id").is_some() && message.get("method").is_some() {
@@ -248,8 +302,42 @@ impl Session {
                 assert_ne!(capabilities[provider], json!(false), "{method} is asked of a member without it");
                 let n = params["n"].as_u64().expect("its number");
                 server.open.push((message["id"].clone(), method.to_owned(), n));
+                if !self.has_died {
+                    self.check_asked(member, method, params);
+                }
                 self.asked[usize::try_from(n).expect("a small one")].members.insert(member);
             }
+        }
+    }
+
+    /// A question about an item, or a command: it is the member's own, as the member has written it.
+    fn member_is_followed_up(&mut self, member: u32, message: &Value) {
+        let (params, method) = (&message["params"], message["method"].as_str().expect("a method"));
+        let text = params.to_string();
+        assert_eq!(maker(&text), Some(member), "another one has made it: {text}");
+        let n = numbers(&text).into_iter().next().expect("a number");
+        match method {
+            RUN => assert_eq!(params["command"], "run"),
+            _ => assert_eq!(params.get("data"), data(n, member).as_ref(), "{text}"),
+        }
+        let follows = params["n"].as_u64().or_else(|| params["arguments"][1].as_u64()).expect("its number");
+        let server = self.servers.get_mut(&member).expect("it hears");
+        server.open.push((message["id"].clone(), method.to_owned(), follows));
+    }
+
+    /// Formatting is for the best that can; of diagnostics each is told its own, and all of them.
+    fn check_asked(&self, member: u32, method: &str, params: &Value) {
+        if method == "textDocument/formatting" {
+            let best = self.skills.iter().position(|it| it.answers[4]).expect("one can");
+            assert_eq!(member as usize, best, "who formats");
+        }
+        if method == "textDocument/codeAction" {
+            let own = format!("{member}: ");
+            let is_own = |it: &&Value| it["message"].as_str().is_some_and(|it| it.starts_with(&own));
+            let uri = params["textDocument"]["uri"].as_str().expect("a uri");
+            let shown = self.shown.get(uri).into_iter().flatten().filter(is_own);
+            let told = params["context"]["diagnostics"].as_array().expect("a list");
+            assert_eq!(told.iter().collect::<Vec<_>>(), shown.collect::<Vec<_>>(), "whose diagnostics");
         }
     }
 
@@ -272,14 +360,49 @@ impl Session {
         let asked = &mut self.asked[usize::try_from(n).expect("a small one")];
         assert!(asked.answer.is_none(), "answered twice: {message}");
         let text = message["result"].to_string();
-        let others = numbers(&text).into_iter().find(|it| *it != n);
+        let others = numbers(&text).into_iter().find(|it| *it != asked.about.unwrap_or(n));
         assert_eq!(others, None, "{n} is answered with another's answer: {message}");
         let fan = QUESTIONS.iter().find(|it| it.0 == asked.method).map(|it| it.2);
         if fan == Some(Fan::All) && !asked.cancelled {
             let missing = asked.parts.iter().find(|it| !text.contains(*it));
             assert_eq!(missing, None, "said in time, and left out: {message}");
+            let mut ranked = asked.parts.clone();
+            ranked.sort_by_key(|it| maker(it));
+            let places: Vec<_> = ranked.iter().map(|it| text.find(it.as_str())).collect();
+            assert!(places.is_sorted(), "by rank: {message}");
         }
         asked.answer = Some(message.clone());
+        self.note_items(n, &message["result"]);
+    }
+
+    /// What of an answer can be followed up.
+    fn note_items(&mut self, n: u64, result: &Value) {
+        let method = self.asked[usize::try_from(n).expect("a small one")].method.clone();
+        let list = result["items"].as_array().or_else(|| result.as_array()).into_iter().flatten();
+        match method.as_str() {
+            "textDocument/completion" => {
+                self.items.extend(list.map(|it| (n, RESOLVE, it.clone())));
+            }
+            "textDocument/codeAction" => {
+                let commands = list.filter_map(|it| it.get("command"));
+                self.items.extend(commands.map(|it| (n, RUN, it.clone())));
+            }
+            _ => {}
+        }
+    }
+
+    fn follow(&mut self, at: usize) {
+        if self.items.is_empty() {
+            return;
+        }
+        let (about, method, mut params) = self.items[at % self.items.len()].clone();
+        let n = self.asked.len();
+        match method {
+            RUN => params["arguments"].as_array_mut().expect("a list").push(n.into()),
+            _ => params["n"] = n.into(),
+        }
+        self.asked.push(Asked { method: method.to_owned(), about: Some(about), ..Asked::default() });
+        self.stage.editor(json!({"id": n, "method": method, "params": params}));
     }
 
     /// The member answers one of its open requests.
@@ -291,9 +414,20 @@ impl Session {
         let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}});
         let result = match method.as_str() {
             "textDocument/hover" => json!({"contents": {"kind": "markdown", "value": mark}}),
-            "textDocument/completion" => json!({"isIncomplete": false, "items": [{"label": mark}]}),
+            "textDocument/completion" => {
+                let mut item = json!({"label": mark});
+                if let Some(data) = data(n, member) {
+                    item["data"] = data;
+                }
+                json!({"isIncomplete": false, "items": [item]})
+            }
             "textDocument/definition" => json!([{"uri": format!("file:///{mark}"), "range": place}]),
+            "textDocument/codeAction" if self.skills[member as usize].runs => {
+                let command = json!({"title": "t", "command": "run", "arguments": [mark]});
+                json!([{"title": mark, "kind": "quickfix", "command": command}])
+            }
             "textDocument/codeAction" => json!([{"title": mark, "kind": "quickfix"}]),
+            RESOLVE | RUN => json!({"detail": "d"}),
             "textDocument/formatting" => json!([{"range": place, "newText": mark}]),
             _ => json!([{"name": mark, "kind": 12, "range": place, "selectionRange": place}]),
         };
@@ -312,10 +446,13 @@ impl Session {
 
     fn publish(&mut self, member: u32, document: usize, n: usize) {
         let Some(server) = self.servers.get_mut(&member) else { return };
-        let place = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
-        let list: Vec<Value> = (0..n)
+        let list: Vec<Value> = (0..n % 3)
             .map(|it| {
                 self.n_published += 1;
+                let start = (n / 3 + it) % 5;
+                let end = start + n % 4;
+                let at = |character: usize| json!({"line": 0, "character": character});
+                let place = json!({"start": at(start), "end": at(end)});
                 json!({"range": place, "message": format!("{member}: {it} of {}", self.n_published)})
             })
             .collect();
@@ -331,6 +468,12 @@ impl Session {
         let at = at % (text.len() + 1);
         let end = if inserted.is_empty() { (at + 2).min(text.len()) } else { at };
         text.replace_range(at..end, inserted);
+        let marked = self.servers.values_mut().filter_map(|it| it.published.get_mut(&uri));
+        // Nobody knows what has become of a whole text.
+        if !self.skills.iter().all(|it| it.whole_texts) {
+            let all = marked.chain(self.shown.get_mut(&uri));
+            all.for_each(|it| moved(it, (at, end), inserted.len()));
+        }
         self.version += 1;
         let range = json!({"start": {"line": 0, "character": at}, "end": {"line": 0, "character": end}});
         let params = json!({
@@ -376,7 +519,7 @@ impl Session {
                     "textDocument": {"uri": uri(document)},
                     "position": {"line": 0, "character": 0},
                     "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}},
-                    "context": {"diagnostics": []},
+                    "context": {"diagnostics": self.shown.get(&uri(document)).cloned().unwrap_or_default()},
                     "n": n,
                 });
                 self.stage.editor(json!({"id": n, "method": method, "params": params}));
@@ -388,6 +531,7 @@ impl Session {
                     self.stage.editor(json!({"method": "$/cancelRequest", "params": {"id": n}}));
                 }
             }
+            Step::Follow(at) => self.follow(at),
             Step::Answer(by, at, reply) => self.answer(member(by), at, reply),
             Step::Publish(by, document, n) => self.publish(member(by), document, n),
             Step::Die(by) => {

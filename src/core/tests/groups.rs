@@ -1,6 +1,8 @@
 //! Several servers behind one editor.
 
+mod complaints;
 mod diagnostics;
+mod reload;
 mod routing;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -43,7 +43,7 @@ fn sandbox(files: &[(&str, &str)]) -> Sandbox {
     sandbox
 }
 
-fn with_servers_on_path(command: &mut std::process::Command) {
+pub(super) fn with_servers_on_path(command: &mut std::process::Command) {
     let servers = real::node_modules().join(".bin");
     let others = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths([servers].into_iter().chain(std::env::split_paths(&others)));

@@ -1,9 +1,14 @@
 //! Commands of several members: what the editor calls them, and whose they are.
 //!
 //! Of a name that several members offer, the best rank keeps it. The others' are `NAME@SERVER`, in the capabilities and in
-//! the items that they make.
+//! the items that they make. A name that no member offers belongs to the member that has last made an item with it.
 
-use std::collections::BTreeMap;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use memchr::memmem;
 
 use super::{
     group::Group,
@@ -44,6 +49,23 @@ impl Group {
         self.renamed = renamed;
     }
 
+    /// Notes who has made items with commands that no member offers.
+    pub(super) fn note_makers(&mut self, server: ServerId, method: &str, answer: &Frame) {
+        let is_maker = METHODS.contains(&method);
+        let result = answer.result().filter(|it| is_maker && memmem::find(it, b"\"command\"").is_some());
+        let names = RefCell::new(BTreeSet::new());
+        let note = |own: &str| {
+            names.borrow_mut().insert(own.to_owned());
+            None
+        };
+        drop(result.map(|it| told_in_answer(method, it, &note)));
+        for name in names.into_inner() {
+            if self.command(&name).is_none() {
+                self.known.note_command(&name, server);
+            }
+        }
+    }
+
     /// An answer with the commands in its items as the editor calls them. `None`: as it is.
     pub(super) fn with_told_commands(
         &self,
@@ -57,6 +79,19 @@ impl Group {
         Some(answer.with_result(&result))
     }
 }
+
+/// Requests whose answers have commands.
+const METHODS: [&str; 9] = [
+    "codeAction/resolve",
+    "codeLens/resolve",
+    "completionItem/resolve",
+    "inlayHint/resolve",
+    "textDocument/codeAction",
+    "textDocument/codeLens",
+    "textDocument/completion",
+    "textDocument/inlayHint",
+    "textDocument/inlineCompletion",
+];
 
 type Told<'a> = &'a dyn Fn(&str) -> Option<&'a str>;
 

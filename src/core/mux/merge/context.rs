@@ -23,7 +23,7 @@ const DIAGNOSTICS: [&str; 2] = ["context", "diagnostics"];
 
 impl Group {
     /// A request for code actions as a member is asked it.
-    pub(super) fn with_own_diagnostics(&self, server: ServerId, frame: Frame) -> Frame {
+    pub(super) fn with_own_diagnostics(&mut self, server: ServerId, frame: Frame) -> Frame {
         if frame.method() != Some("textDocument/codeAction") {
             return frame;
         }
@@ -31,6 +31,7 @@ impl Group {
         let (Some(range), Some(rank)) = (path(params, &DIAGNOSTICS), self.rank(server)) else { return frame };
         let Some(uri) = uri(params, "textDocument") else { return frame };
         let list = &params[range];
+        self.shown.catch_up(&uri);
         let is_own = |one: &&[u8]| {
             let mut makers = self.shown.makers(&uri, one);
             makers.extend(self.reports.makers(&uri, one));
@@ -167,12 +168,20 @@ fn qualified(identifier: &str) -> Option<(&str, &str)> {
 }
 
 impl Mux {
-    /// An answer of one member to the editor with commands as the editor calls them. `None`: as it is.
-    pub(in crate::core::mux) fn told_by_member(&self, pending: &Pending, answer: &Frame) -> Option<Frame> {
-        let group = self.group.as_deref()?;
+    /// An answer of one member to the editor with commands as the editor calls them, and without actions that the member
+    /// is not used for. `None`: as it is.
+    pub(in crate::core::mux) fn told_by_member(
+        &mut self,
+        pending: &Pending,
+        answer: &Frame,
+    ) -> Option<Frame> {
         let To::Process(process) = pending.to else { return None };
         let server = self.backend(process.backend)?.server;
-        group.with_told_commands(Some(server), pending, answer)
+        let group = self.group.as_deref_mut()?;
+        group.note_makers(server, pending.frame.method().unwrap_or_default(), answer);
+        let told = group.with_told_commands(Some(server), pending, answer);
+        let allowed = group.allowed_actions(Some(server), pending, told.as_ref().unwrap_or(answer));
+        allowed.or(told)
     }
 
     /// A member has answered a pull of the editor. `None`: it is no answer to one, or no report.

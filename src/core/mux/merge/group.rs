@@ -5,7 +5,7 @@
 //! those members can that have answered by then.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -23,11 +23,11 @@ use crate::{
             Mux, Severity,
             failure::{Cause, Failure},
             merge::{
-                abilities::{Abilities, Globs, Limit},
+                abilities::{Abilities, Globs, Limit, Sync},
                 answers::{ClientShape, Legends},
                 commands::Renamed,
                 known::Known,
-                methods::{Method, Plan},
+                methods::{Method, Plan, method},
                 pulls::Pulls,
                 questions::Questions,
                 refreshing::{DIAGNOSTIC_REFRESH, Refreshes},
@@ -45,7 +45,7 @@ use crate::{
         },
         purpose::Purpose,
     },
-    rpc::{Frame, Patch, text},
+    rpc::{Frame, Patch, member, text},
 };
 
 /// Several servers behind one editor.
@@ -70,6 +70,8 @@ pub(crate) struct Group {
     pub(super) refreshes: Refreshes,
     pub(super) renamed: Renamed,
     pub(super) known: Known,
+    /// The last `workspace/didChangeConfiguration` of the editor, as it was.
+    pub(super) configuration: Option<Frame>,
     /// Parameters of the editor's `initialize`.
     editor: Bytes,
     pub(super) client: ClientShape,
@@ -136,6 +138,7 @@ impl Group {
             refreshes: Refreshes::default(),
             renamed: Renamed::default(),
             known: Known::default(),
+            configuration: None,
             editor: Bytes::new(),
             client: ClientShape::default(),
             offered: Bytes::new(),
@@ -163,6 +166,12 @@ impl Group {
 
     pub(super) fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// Whether the editor tells of documents though no member has asked for that: then all hear it, as each would alone.
+    pub(super) fn is_told_unasked(&self, method: &str) -> bool {
+        let mut syncs = self.members.iter().filter_map(|it| it.abilities.as_ref()).map(Abilities::sync);
+        method.starts_with("textDocument/") && syncs.all(|it| it == Sync::default())
     }
 
     /// What a member can do, if it has answered `initialize`.
@@ -357,7 +366,9 @@ impl Mux {
     pub(crate) fn adopt_members(&mut self, config: &Arc<Config>, others: Vec<event::Member>) {
         for (server, it) in self.servers.iter_mut().skip(1).zip(others) {
             let event::Member { name: _, server: settings, launch, missing } = it;
+            let before = server.max_processes();
             (server.settings, server.launch, server.missing) = (settings, Arc::new(launch), missing);
+            server.shrinks |= server.max_processes() < before;
             (server.config, server.is_gone) = (Arc::clone(config), false);
         }
     }
@@ -390,7 +401,11 @@ impl Mux {
         group.opening = Opening::Asked { id: id.into(), until: None };
         group.editor = Bytes::copy_from_slice(params);
         group.client = ClientShape::of_initialize(params);
-        let own = self.initialize_params(params);
+        let mut own = self.initialize_params(params);
+        // What the editor says to single members is there.
+        if let Some(at) = member(params, "initializationOptions") {
+            own = Patch::of(&own).set("initializationOptions", &params[at]).finish();
+        }
         for server in self.servers.iter_mut() {
             let options = Value::Object(server.settings.init_options.clone());
             let offered = roots::rooted(server, union::offer(&own, &server.name, Some(&options)));
@@ -527,7 +542,13 @@ impl Mux {
         }
         if let Some(uri) = text(frame.params().unwrap_or(b"{}"), &["uri"]) {
             group.pulls.published(server, &uri);
+            if group.shown.is_first(&uri) {
+                let publishers = self.publishers(&uri);
+                let Some(group) = self.group.as_deref_mut() else { return };
+                group.shown.expect(&uri, publishers);
+            }
         }
+        let Some(group) = self.group.as_deref_mut() else { return };
         let documents = &self.servers.get(server).session.documents;
         match group.shown.published(now, (process, rank), &frame, |it| documents.version(it)) {
             Publication::AsItIs => self.tell_editor(frame),
@@ -535,6 +556,18 @@ impl Mux {
             Publication::Held => {}
             Publication::Outdated => debug!(?process, "diagnostics of an older version are dropped"),
         }
+    }
+
+    /// The ranks of the members that may publish for a document: they know it, and are not asked about it.
+    fn publishers(&self, uri: &str) -> BTreeSet<usize> {
+        let Some(group) = self.group.as_deref() else { return BTreeSet::new() };
+        let pull = method("textDocument/diagnostic").expect("it is in the table");
+        let publishes = |it: &Member| {
+            let told = &self.servers.get(it.server).session.documents;
+            told.has(uri) && it.abilities.as_ref().is_some_and(|it| it.publishes() && !it.has(pull))
+        };
+        let members = group.members.iter().enumerate().filter(|(_, it)| publishes(it));
+        members.filter(|(_, it)| self.is_serving(it.server)).map(|(rank, _)| rank).collect()
     }
 
     /// Publishes the diagnostics that have waited for those of other members.

@@ -1,5 +1,5 @@
-//! What answers have shown of the members: who knows a method that the protocol does not have, and who renames what is
-//! at a position.
+//! What answers have shown of the members: who knows a method that the protocol does not have, who has made items with a
+//! command that nobody offers, and who renames what is at a position.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,16 +8,43 @@ use crate::{
     rpc::{member, text},
 };
 
-/// Methods that are remembered.
-const METHODS: usize = 256;
+/// Names that are remembered of a kind.
+const NAMES: usize = 256;
 
 /// What was learned.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    methods: BTreeMap<String, ServerId>,
+    methods: Names,
+    commands: Names,
+    rename: Option<Rename>,
+}
+
+/// Whose a name is, of the last that were learned.
+#[derive(Debug, Default)]
+struct Names {
+    by_name: BTreeMap<String, ServerId>,
     /// In the order in which they were learned.
     learned: VecDeque<String>,
-    rename: Option<Rename>,
+}
+
+impl Names {
+    fn note(&mut self, name: &str, server: ServerId) {
+        if let Some(known) = self.by_name.get_mut(name) {
+            *known = server;
+            return;
+        }
+        self.by_name.insert(name.to_owned(), server);
+        self.learned.push_back(name.to_owned());
+        if self.learned.len() > NAMES
+            && let Some(oldest) = self.learned.pop_front()
+        {
+            self.by_name.remove(&oldest);
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<ServerId> {
+        self.by_name.get(name).copied()
+    }
 }
 
 /// Who has answered `prepareRename` last.
@@ -32,18 +59,20 @@ struct Rename {
 impl Known {
     /// A member has answered a request of a method that the protocol does not have.
     pub(super) fn note_method(&mut self, method: &str, server: ServerId) {
-        if self.methods.insert(method.to_owned(), server).is_none() {
-            self.learned.push_back(method.to_owned());
-        }
-        if self.learned.len() > METHODS
-            && let Some(oldest) = self.learned.pop_front()
-        {
-            self.methods.remove(&oldest);
-        }
+        self.methods.note(method, server);
     }
 
     pub(super) fn of_method(&self, method: &str) -> Option<ServerId> {
-        self.methods.get(method).copied()
+        self.methods.get(method)
+    }
+
+    /// A member has made an item with a command that no member offers.
+    pub(super) fn note_command(&mut self, command: &str, server: ServerId) {
+        self.commands.note(command, server);
+    }
+
+    pub(super) fn of_command(&self, command: &str) -> Option<ServerId> {
+        self.commands.get(command)
     }
 
     /// A member says that it renames what is at the position of these parameters.
@@ -63,7 +92,8 @@ impl Known {
     }
 }
 
-fn place(params: &[u8]) -> Option<(String, (i64, i64))> {
+/// The document and position in the parameters of a request.
+pub(super) fn place(params: &[u8]) -> Option<(String, (i64, i64))> {
     let at = &params[member(params, "position")?];
     let number = |key| std::str::from_utf8(&at[member(at, key)?]).ok()?.parse().ok();
     Some((text(params, &["textDocument", "uri"])?, (number("line")?, number("character")?)))
@@ -76,13 +106,13 @@ mod tests {
     #[test]
     fn methods_are_remembered_up_to_a_number() {
         let mut it = Known::default();
-        for n in 0..METHODS + 2 {
+        for n in 0..NAMES + 2 {
             it.note_method(&format!("x/{n}"), ServerId(1));
             it.note_method(&format!("x/{n}"), ServerId(2));
         }
         assert_eq!((it.of_method("x/0"), it.of_method("x/1")), (None, None));
         assert_eq!(it.of_method("x/2"), Some(ServerId(2)));
-        assert_eq!(it.methods.len(), it.learned.len());
+        assert_eq!(it.methods.by_name.len(), it.methods.learned.len());
     }
 
     #[test]

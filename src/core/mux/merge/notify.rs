@@ -58,6 +58,7 @@ impl Mux {
     pub(crate) fn notify_group(&mut self, frame: &Frame, except: Option<ServerId>) {
         let (method, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
         self.note_document(method, params);
+        self.note_configuration(frame);
         let is_meant = |it: &ServerId| Some(*it) != except && self.is_meant_for(*it, method, params);
         let concerned: Vec<ServerId> = self.servers.ids().filter(is_meant).collect();
         if method == "textDocument/didOpen" {
@@ -73,7 +74,8 @@ impl Mux {
             }
             let Some(group) = self.group.as_deref() else { return };
             let abilities = group.abilities(id);
-            if abilities.is_some_and(|it| !it.wants_notification(method, params, None)) {
+            let is_unwanted = abilities.is_some_and(|it| !it.wants_notification(method, params, None));
+            if is_unwanted && !group.is_told_unasked(method) {
                 continue;
             }
             let takes_whole = method == "textDocument/didChange"

@@ -165,9 +165,11 @@ impl Mux {
                     group.pulls.opened(now, &uri, server);
                 }
             }
-            "textDocument/didChange" | "textDocument/didSave" => {
+            "textDocument/didChange" => {
+                group.shown.edited(&uri, params);
                 group.pulls.changed(now + PAUSE, &uri);
             }
+            "textDocument/didSave" => group.pulls.changed(now + PAUSE, &uri),
             "textDocument/didClose" => {
                 group.reports.closed(&uri);
                 group.pulls.closed(&uri);
@@ -259,6 +261,18 @@ impl Mux {
             let primary = self.servers.get(*server).primary;
             let frame = Frame::request(RawId::from(0), PULL, Some(&params));
             self.send_to_backend(primary, Owner::Proxy, Purpose::Pull { uri }, &frame);
+        }
+    }
+
+    /// The answer of a member cannot be read: it is asked again after the next change.
+    pub(in crate::core::mux) fn on_lost_pull(&mut self, process: ProcessId, pending: &Pending) {
+        let (Purpose::Pull { uri }, now) = (&pending.purpose, self.now()) else { return };
+        let Some(server) = self.backend(process.backend).map(|it| it.server) else { return };
+        let (place, Some(group)) = ((key(uri), server), self.group.as_deref_mut()) else { return };
+        let Some(pull) = group.pulls.get_mut(&place).filter(|it| it.asked == Some(process)) else { return };
+        pull.asked = None;
+        if std::mem::take(&mut pull.again) {
+            group.pulls.due.insert(place, now + PAUSE);
         }
     }
 

@@ -202,6 +202,7 @@ impl Mux {
         let is_merged = Mux::is_merged_report(row, &able);
         let plan = row.and_then(|it| Some(self.group.as_deref()?.plan(it)));
         let asking = match (plan, &targets[..]) {
+            (_, []) if name == PREPARE_RENAME => return self.answer_unprepared(owner, row, frame),
             (_, []) => return self.answer_unserved(owner, row, name),
             (_, [only]) if !tags && !is_merged && !self.teaches(name) => {
                 return self.ask_one(*only, owner, frame);
@@ -241,8 +242,16 @@ impl Mux {
 
     fn ask_one(&mut self, server: ServerId, owner: Owner, frame: &Frame) {
         let primary = self.servers.get(server).primary;
-        let own = self.own_report(server, frame);
-        self.send_to_backend(primary, owner, Purpose::Plain, own.as_ref().unwrap_or(frame));
+        let frame = self.with_own_context(server, frame.clone());
+        let own = self.own_report(server, &frame);
+        self.send_to_backend(primary, owner, Purpose::Plain, own.as_ref().unwrap_or(&frame));
+    }
+
+    /// A request without what is for other members.
+    fn with_own_context(&mut self, server: ServerId, frame: Frame) -> Frame {
+        let Some(group) = self.group.as_deref_mut() else { return frame };
+        let frame = group.with_own_diagnostics(server, frame);
+        group.with_own_files(server, &frame).unwrap_or(frame)
     }
 
     fn own_report(&self, server: ServerId, frame: &Frame) -> Option<Frame> {
@@ -323,6 +332,9 @@ impl Mux {
         let chosen = match row {
             None => group.known.of_method(name),
             Some(_) if name == RENAME => group.known.of_rename(params),
+            Some(_) if name == COMMAND => {
+                text(params, &["command"]).and_then(|it| group.known.of_command(&it))
+            }
             Some(_) => None,
         };
         match chosen.filter(|it| able.contains(it)) {
@@ -360,6 +372,34 @@ impl Mux {
         let members = self.group.as_deref().map_or(&[][..], Group::members);
         let can = |it: &&Member| it.abilities.as_ref().is_some_and(|it| it.has(row));
         members.iter().filter(can).count()
+    }
+
+    /// Nobody who prepares renames can be asked.
+    fn answer_unprepared(&mut self, owner: Owner, row: Option<&'static Method>, frame: &Frame) {
+        match (owner, self.word(frame)) {
+            (Owner::Client(client, id), Some(range)) => {
+                self.answer_question(client, Frame::response(id.into(), &range));
+            }
+            (owner, _) => self.answer_unserved(owner, row, PREPARE_RENAME),
+        }
+    }
+
+    /// What is renamed by a member that does not prepare it, which is then asked to.
+    fn word(&mut self, frame: &Frame) -> Option<Vec<u8>> {
+        let params = frame.params()?;
+        let (server, range) = self.word_to_rename(params)?;
+        self.group.as_deref_mut()?.known.note_rename(params, server);
+        Some(range)
+    }
+
+    /// The answer to a question that nobody had anything to say to. `None`: as it is.
+    fn fallback(&mut self, id: QuestionId) -> Option<Frame> {
+        let question = self.group.as_deref()?.questions.open.get(&id)?;
+        if question.method() != PREPARE_RENAME || question.has_answer() {
+            return None;
+        }
+        let (id, frame) = (question.id.clone(), question.frame.clone());
+        Some(Frame::response(id.into(), &self.word(&frame)?))
     }
 
     /// Nobody can answer this one.
@@ -400,8 +440,7 @@ impl Mux {
             false => for_part(&question.frame, part.slot),
         };
         let server = *server;
-        let frame = group.with_own_diagnostics(server, frame);
-        let frame = group.with_own_files(server, &frame).unwrap_or(frame);
+        let frame = self.with_own_context(server, frame);
         let frame = self.own_part(server, &frame).unwrap_or(frame);
         let primary = self.servers.get(server).primary;
         self.send_to_backend(primary, Owner::Part(part), Purpose::Plain, &frame);
@@ -417,6 +456,9 @@ impl Mux {
         }
         let maker = Maker { member: process.backend.0, generation: process.generation.0 };
         let server = part.server(&group.questions);
+        if let Some(server) = server {
+            group.note_makers(server, pending.frame.method().unwrap_or_default(), answer);
+        }
         let told = group.with_told_commands(server, pending, answer);
         let answer = told.as_ref().unwrap_or(answer);
         let allowed = group.allowed_actions(server, pending, answer);
@@ -482,7 +524,10 @@ impl Mux {
         match outcome {
             Outcome::Open => {}
             Outcome::Next(slot) => self.ask_part(PartId { question: id, slot }),
-            Outcome::Answer(answer) => self.close(id, answer),
+            Outcome::Answer(answer) => {
+                let other = self.fallback(id);
+                self.close(id, other.unwrap_or(answer));
+            }
         }
     }
 

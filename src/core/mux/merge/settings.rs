@@ -10,6 +10,8 @@ use crate::{
     rpc::{Frame, Patch, member, path},
 };
 
+const CHANGED: &str = "workspace/didChangeConfiguration";
+
 /// What is set for a section: `a.b` is a table in a table. None: all.
 fn section<'a>(settings: &'a Map<String, Value>, name: Option<&str>) -> Option<Value> {
     let Some(name) = name.filter(|it| !it.is_empty()) else { return Some(Value::Object(settings.clone())) };
@@ -70,10 +72,44 @@ impl Mux {
         true
     }
 
+    /// The settings that the configuration has for each server.
+    pub(crate) fn member_settings(&self) -> Vec<Map<String, Value>> {
+        self.servers.iter().map(|it| it.settings.settings.clone()).collect()
+    }
+
+    /// The members whose settings are not those of `before`, each with what it is to be told of that.
+    pub(crate) fn changed_settings(&self, before: &[Map<String, Value>]) -> Vec<(ServerId, Frame)> {
+        let Some(group) = self.group.as_deref() else { return Vec::new() };
+        let servers = self.servers.iter().zip(before);
+        let changed = servers.filter(|(server, before)| server.settings.settings != **before);
+        let told = group.configuration.clone();
+        let told = told.unwrap_or_else(|| Frame::notification(CHANGED, Some(br#"{"settings":null}"#)));
+        changed
+            .map(|(server, _)| {
+                (server.id, self.configuration_for(server.id, &told).unwrap_or_else(|| told.clone()))
+            })
+            .collect()
+    }
+
+    /// Sends a member its settings, and remembers them for its later processes.
+    pub(crate) fn tell_configuration(&mut self, server: ServerId, frame: &Frame) {
+        let keep = self.keep_for_member(server, frame);
+        let primary = self.servers.get(server).primary;
+        self.notify_primary(primary, keep, frame);
+    }
+
+    /// The editor has sent `workspace/didChangeConfiguration`.
+    pub(crate) fn note_configuration(&mut self, frame: &Frame) {
+        if let Some(group) = self.group.as_deref_mut().filter(|_| frame.method() == Some(CHANGED)) {
+            // A slice would keep the whole read buffer.
+            group.configuration = Some(frame.unshared());
+        }
+    }
+
     /// `workspace/didChangeConfiguration` as a member is told it. None: as it is.
-    pub(super) fn configuration_for(&self, server: ServerId, frame: &Frame) -> Option<Frame> {
+    pub(crate) fn configuration_for(&self, server: ServerId, frame: &Frame) -> Option<Frame> {
         let settings = self.settings_of(server)?;
-        if frame.method() != Some("workspace/didChangeConfiguration") {
+        if frame.method() != Some(CHANGED) {
             return None;
         }
         let params = frame.params().unwrap_or(b"{}");

@@ -3,7 +3,8 @@
 //!
 //! **What one member says never takes away what another has said.** A publication has the other members' lists behind or
 //! before it, by rank. It is passed on at once, unless another member has just spoken, or `diagnostics_wait` holds it.
-//! What lspool has pulled of a member and what that member has published are two lists.
+//! What lspool has pulled of a member and what that member has published are two lists. A list that is published again
+//! because another member has spoken has moved along with the edits since, as the marks in the editor have.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,10 +13,14 @@ use std::{
 
 use bytes::Bytes;
 
+use super::moved::{self, Edit, moved};
 use crate::{
     core::event::{BackendId, ProcessId},
     rpc::{Frame, Patch, elements, file_path, member, text},
 };
+
+/// Edits of a document that its lists have not moved along with yet.
+const EDITS: usize = 256;
 
 /// Publications of several members within this time are one.
 const TOGETHER: Duration = Duration::from_millis(10);
@@ -37,6 +42,8 @@ struct List {
     version: Option<i64>,
     /// The elements, without the brackets around them.
     elements: Bytes,
+    /// How many of the document's edits they have moved along with, or are younger than.
+    n_edits: usize,
 }
 
 /// What is shown of one document.
@@ -44,6 +51,8 @@ struct List {
 struct Document {
     /// By rank, then by way.
     lists: BTreeMap<(usize, Way), List>,
+    /// Those that a list has not moved along with.
+    edits: Vec<Edit>,
     /// When the editor last got a list, and because of which member.
     told: Option<(Instant, usize)>,
     /// Only with `diagnostics_wait`.
@@ -66,6 +75,8 @@ struct Round {
     /// The members that have published for this version, and for any.
     spoken: BTreeSet<usize>,
     speakers: BTreeSet<usize>,
+    /// The members that may publish for the first version, as far as is known.
+    expected: BTreeSet<usize>,
     /// The others have had their time.
     is_over: bool,
 }
@@ -106,13 +117,77 @@ pub(super) fn inner(list: &[u8]) -> &[u8] {
     }
 }
 
+impl Document {
+    /// Lists move along with the edits since they came.
+    fn catch_up(&mut self) {
+        let edits = std::mem::take(&mut self.edits);
+        for list in self.lists.values_mut() {
+            let n_known = std::mem::take(&mut list.n_edits);
+            if n_known < edits.len() {
+                list.elements = moved(&list.elements, &edits[n_known..]).into();
+            }
+        }
+        self.lists.retain(|_, it| !it.elements.is_empty());
+    }
+
+    /// Edits that all lists are younger than are not needed.
+    fn forget_edits(&mut self) {
+        if self.lists.values().all(|it| it.n_edits == self.edits.len()) {
+            self.edits.clear();
+            self.lists.values_mut().for_each(|it| it.n_edits = 0);
+        }
+    }
+}
+
 impl Shown {
+    /// The editor has changed a document. `params`: of its `didChange`.
+    pub(super) fn edited(&mut self, uri: &str, params: &[u8]) {
+        if self.documents.is_empty() {
+            return;
+        }
+        let Some(document) = self.documents.get_mut(&key(uri)) else { return };
+        if document.lists.is_empty() {
+            return;
+        }
+        match moved::edits(params) {
+            Some(edits) => document.edits.extend(edits),
+            // Nobody knows where what was there is now.
+            None => {
+                document.edits.clear();
+                document.lists.values_mut().for_each(|it| it.n_edits = 0);
+            }
+        }
+        if document.edits.len() > EDITS {
+            document.catch_up();
+        }
+    }
+
+    /// The lists of a document are about its text as it is.
+    pub(super) fn catch_up(&mut self, uri: &str) {
+        let key = key(uri);
+        if let Some(document) = self.documents.get_mut(&key) {
+            document.catch_up();
+            self.tidy(&key);
+        }
+    }
+
     pub(crate) fn waiting(wait: Duration) -> Shown {
         Shown { wait, ..Shown::default() }
     }
 
     pub(super) fn wait_for(&mut self, wait: Duration) {
         self.wait = wait;
+    }
+
+    /// Whether publications wait for others, and nobody has published for this document.
+    pub(super) fn is_first(&self, uri: &str) -> bool {
+        let has_round = |it: &Document| !it.round.speakers.is_empty();
+        !self.wait.is_zero() && !self.documents.get(&key(uri)).is_some_and(has_round)
+    }
+
+    /// The first publication for a document waits for these members.
+    pub(super) fn expect(&mut self, uri: &str, members: BTreeSet<usize>) {
+        self.documents.entry(key(uri)).or_default().round.expected = members;
     }
 
     /// A member publishes. `version`: of the document, as the editor has it.
@@ -146,10 +221,12 @@ impl Shown {
             _ => {
                 // Copied: slices would keep the message.
                 let (uri, elements) = (Bytes::copy_from_slice(&params[uri]), Bytes::copy_from_slice(said));
-                let list = List { process, uri, version: said_version, elements };
+                let n_edits = document.edits.len();
+                let list = List { process, uri, version: said_version, elements, n_edits };
                 document.lists.insert((rank, Way::Pushed), list);
             }
         }
+        document.forget_edits();
         let is_complete = if self.wait.is_zero() {
             true
         } else {
@@ -169,6 +246,9 @@ impl Shown {
         document.told = Some((now, rank));
         self.held.remove(&key);
         let is_alone = document.lists.keys().all(|(it, _)| *it == rank);
+        if !is_alone {
+            document.catch_up();
+        }
         let told = if is_alone {
             Publication::AsItIs
         } else {
@@ -187,6 +267,7 @@ impl Shown {
     ) -> Option<Vec<u8>> {
         let key = key(&crate::rpc::decode(uri)?);
         let document = self.documents.entry(key.clone()).or_default();
+        document.catch_up();
         let (place, said) = ((rank, Way::Pulled), inner(list));
         let shown = document.lists.get_mut(&place);
         if let Some(shown) = shown.filter(|it| it.elements == said) {
@@ -197,7 +278,7 @@ impl Shown {
             b"" => document.lists.remove(&place),
             _ => {
                 let (uri, elements) = (Bytes::copy_from_slice(uri), Bytes::copy_from_slice(said));
-                let list = List { process, uri, version: None, elements };
+                let list = List { process, uri, version: None, elements, n_edits: 0 };
                 document.lists.insert(place, list)
             }
         };
@@ -221,6 +302,7 @@ impl Shown {
         let key = key(uri);
         let document = self.documents.get_mut(&key)?;
         document.round = Round::default();
+        document.catch_up();
         let pulled: Vec<List> =
             document.lists.extract_if(.., |(_, way), _| *way == Way::Pulled).map(|it| it.1).collect();
         let told = pulled.first().map(|it| publication(&it.uri, document));
@@ -246,6 +328,8 @@ impl Shown {
         for (key, held) in self.held.extract_if(.., |_, it| it.until <= now).collect::<Vec<_>>() {
             let document = self.documents.entry(key.clone()).or_default();
             (document.told, document.round.is_over) = (Some((now, held.by)), true);
+            document.round.expected.clear();
+            document.catch_up();
             let params = held.frame.params().unwrap_or(b"{}");
             let params = Patch::of(params).set("diagnostics", &joined(&document.lists)).finish();
             told.push(held.frame.with_params(&params));
@@ -261,6 +345,7 @@ impl Shown {
             let gone: Vec<List> =
                 document.lists.extract_if(.., |_, it| is_gone(it.process)).map(|it| it.1).collect();
             let Some(gone) = gone.first() else { continue };
+            document.catch_up();
             told.push(publication(document.lists.values().next().map_or(&gone.uri, |it| &it.uri), document));
         }
         let keys: Vec<String> = self.documents.keys().cloned().collect();
@@ -307,7 +392,8 @@ impl Round {
             self.spoken.insert(rank);
         }
         self.speakers.insert(rank);
-        self.is_over |= self.speakers.is_subset(&self.spoken);
+        let has_spoken = |it: &usize| self.spoken.contains(it);
+        self.is_over |= self.speakers.iter().chain(&self.expected).all(has_spoken);
         self.is_over
     }
 }

@@ -640,19 +640,20 @@ impl Mux {
             // Without `initialize`, a process is useless.
             Purpose::Initialize => self.terminate(process, None),
             Purpose::Shutdown => self.on_shutdown_progress(),
+            Purpose::Pull { .. } => self.on_lost_pull(process, pending),
+            Purpose::Relay { .. } => self.fail_relayed(&pending.purpose),
             Purpose::Plain
             | Purpose::Configuration { .. }
             | Purpose::Offer(_)
             | Purpose::Allow(_)
-            | Purpose::Pull { .. }
-            | Purpose::Relay { .. }
             | Purpose::Copilot(_) => {}
         }
     }
 
-    /// The idle timeout of the backends of a server.
+    /// The idle timeout of the backends that may be idle: those beside the primary of a server.
     pub(crate) fn idle_timeout(&self) -> Duration {
-        self.servers.first().map_or(Duration::MAX, |it| it.settings.idle_timeout)
+        let divided = self.servers.iter().find(|it| it.has_partitions());
+        divided.or(self.servers.first()).map_or(Duration::MAX, |it| it.settings.idle_timeout)
     }
 
     /// Updates the backends after an event.

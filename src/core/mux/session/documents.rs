@@ -187,7 +187,7 @@ impl Documents {
     }
 
     /// The text of an open document, as a raw JSON string.
-    fn text(&mut self, uri: &str) -> Option<Vec<u8>> {
+    pub(crate) fn text(&mut self, uri: &str) -> Option<Vec<u8>> {
         let document = self.texts.get_mut(uri)?;
         document.fold(self.encoding);
         let params = document.params();

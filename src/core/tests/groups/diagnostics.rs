@@ -5,9 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{A, B, answer, ask, backend, documents, group, initialize, only, process, ready};
-use crate::core::{
-    event::{Exit, ProcessId},
-    tests::stage::{EDITOR, Stage, name},
+use crate::{
+    core::{
+        event::{Event, Exit, ProcessId},
+        tests::stage::{EDITOR, Stage, name},
+    },
+    rpc::RawId,
 };
 
 const URI: &str = "file:///u";
@@ -352,6 +355,116 @@ fn silent_member_is_asked_once_at_a_time() {
 }
 
 #[test]
+fn pull_whose_answer_cannot_be_read_is_asked_again_after_the_next_change() {
+    let mut it = opened(&json!({}), &documents(), &pulls());
+    it.pass(Duration::from_secs(2));
+    let spoil = |it: &mut Stage, asked: &Value| {
+        let id = RawId::from_raw(asked["id"].to_string().as_bytes()).unwrap();
+        let reason = "no JSON".to_owned();
+        it.event(Event::Malformed { peer: backend(B), id: Some((id, false)), reason });
+    };
+    let save = |it: &mut Stage| {
+        it.editor(json!({"method": "textDocument/didSave", "params": {"textDocument": {"uri": URI}}}));
+    };
+    let asked = only(&mut it, B);
+    spoil(&mut it, &asked);
+    it.pass(Duration::from_secs(9));
+    assert!(!it.told(B).contains(&PULL.to_owned()), "it would say the same");
+    save(&mut it);
+    it.pass(Duration::from_secs(1));
+    let asked = it.take(backend(B)).pop().unwrap();
+    assert_eq!(name(&asked), PULL);
+    // It was changed meanwhile.
+    save(&mut it);
+    it.pass(Duration::from_secs(1));
+    it.take(backend(B));
+    spoil(&mut it, &asked);
+    it.pass(Duration::from_secs(1));
+    assert_eq!(it.told(B), [PULL]);
+}
+
+fn publish_at(it: &mut Stage, by: ProcessId, places: &[(u64, u64)]) {
+    let at = |character: u64| json!({"line": 0, "character": character});
+    let list = places
+        .iter()
+        .map(|(from, to)| json!({"range": {"start": at(*from), "end": at(*to)}, "message": "m"}));
+    let params = json!({"uri": URI, "diagnostics": list.collect::<Value>()});
+    it.server(by, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+}
+
+/// Where the diagnostics of the last list begin and end.
+fn places(it: &mut Stage) -> Vec<(u64, u64)> {
+    let told = it.take(EDITOR).pop().unwrap();
+    let number = |it: &Value, end: &str| it["range"][end]["character"].as_u64().unwrap();
+    let list = told["params"]["diagnostics"].as_array().unwrap();
+    list.iter().map(|it| (number(it, "start"), number(it, "end"))).collect()
+}
+
+fn change(it: &mut Stage, (from, to): (u64, u64), text: &str) {
+    let at = |character: u64| json!({"line": 0, "character": character});
+    let change = json!({"range": {"start": at(from), "end": at(to)}, "text": text});
+    let params = json!({"textDocument": {"uri": URI, "version": 2}, "contentChanges": [change]});
+    it.editor(json!({"method": "textDocument/didChange", "params": params}));
+}
+
+#[test]
+fn list_of_a_silent_member_moves_along_with_the_edits() {
+    let mut it = opened(&json!({}), &documents(), &documents());
+    publish_at(&mut it, B, &[(0, 1), (2, 4), (6, 7)]);
+    it.pass(Duration::from_millis(20));
+    change(&mut it, (1, 1), "éé");
+    publish_at(&mut it, A, &[(7, 8)]);
+    it.take(backend(B));
+    assert_eq!(places(&mut it), [(7, 8), (0, 1), (4, 6), (8, 9)]);
+    // What is published anew is about the new text, and what an edit has replaced is gone.
+    it.pass(Duration::from_millis(20));
+    change(&mut it, (4, 6), "");
+    publish_at(&mut it, A, &[(5, 6)]);
+    assert_eq!(places(&mut it), [(5, 6), (0, 1), (6, 7)]);
+    it.pass(Duration::from_millis(20));
+    publish_at(&mut it, B, &[(3, 4)]);
+    it.pass(Duration::from_millis(20));
+    it.take(EDITOR);
+    publish_at(&mut it, A, &[]);
+    assert_eq!(places(&mut it), [(3, 4)]);
+}
+
+#[test]
+fn diagnostics_that_have_moved_are_still_their_makers() {
+    let mut actions = documents();
+    actions["codeActionProvider"] = json!(true);
+    let mut it = opened(&json!({}), &actions, &actions);
+    publish_at(&mut it, B, &[(2, 4)]);
+    change(&mut it, (0, 0), "xx");
+    for by in [A, B] {
+        it.take(backend(by));
+    }
+    let at = |character: u64| json!({"line": 0, "character": character});
+    let moved = json!({"range": {"start": at(4), "end": at(6)}, "message": "m"});
+    let params =
+        json!({"textDocument": {"uri": URI}, "range": moved["range"], "context": {"diagnostics": [moved]}});
+    ask(&mut it, 1, "textDocument/codeAction", &params);
+    assert_eq!(only(&mut it, A)["params"]["context"]["diagnostics"], json!([]));
+    assert_eq!(only(&mut it, B)["params"]["context"]["diagnostics"], json!([moved]));
+}
+
+#[test]
+fn only_member_with_code_actions_is_told_its_own_diagnostics() {
+    let mut actions = documents();
+    actions["codeActionProvider"] = json!(true);
+    let mut it = opened(&json!({}), &documents(), &actions);
+    publish_at(&mut it, A, &[(0, 1)]);
+    publish_at(&mut it, B, &[(1, 2)]);
+    it.pass(Duration::from_millis(20));
+    let all = it.take(EDITOR).pop().unwrap()["params"]["diagnostics"].clone();
+    assert_eq!(all.as_array().map(Vec::len), Some(2));
+    let params =
+        json!({"textDocument": {"uri": URI}, "range": all[0]["range"], "context": {"diagnostics": all}});
+    ask(&mut it, 1, "textDocument/codeAction", &params);
+    assert_eq!(only(&mut it, B)["params"]["context"]["diagnostics"], json!([all[1]]));
+}
+
+#[test]
 fn first_publication_waits_for_the_others_as_long_as_configured() {
     let wait = |it: &mut Stage| it.group.as_mut().unwrap().diagnostics_wait = Duration::from_secs(1);
     let mut it = opened_with(&json!({}), &documents(), &documents(), wait);
@@ -370,6 +483,26 @@ fn first_publication_waits_for_the_others_as_long_as_configured() {
     assert_eq!(shown(&mut it), None);
     it.pass(Duration::from_millis(1));
     assert_eq!(shown(&mut it), Some(vec!["a".to_owned(), "old".to_owned()]));
+}
+
+#[test]
+fn first_publication_for_a_document_waits_for_all_that_know_it_once() {
+    let wait = |it: &mut Stage| it.group.as_mut().unwrap().diagnostics_wait = Duration::from_secs(1);
+    let mut it = opened_with(&json!({}), &documents(), &documents(), wait);
+    publish(&mut it, A, &["a"]);
+    it.pass(Duration::from_millis(500));
+    assert_eq!(shown(&mut it), None, "the other has not spoken");
+    publish(&mut it, B, &["b"]);
+    it.pass(Duration::from_millis(10));
+    assert_eq!(shown(&mut it), Some(vec!["a".to_owned(), "b".to_owned()]));
+    // Who never speaks is waited for no more.
+    let mut it = opened_with(&json!({}), &documents(), &documents(), wait);
+    publish(&mut it, A, &["a"]);
+    it.pass(Duration::from_secs(1));
+    assert_eq!(shown(&mut it), Some(vec!["a".to_owned()]));
+    let params = json!({"uri": URI, "version": 2, "diagnostics": [of("new")]});
+    it.server(A, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+    assert_eq!(shown(&mut it), Some(vec!["new".to_owned()]));
 }
 
 #[test]

@@ -214,6 +214,125 @@ fn only_member_that_prepares_renames_too() {
     assert_eq!((it.told(A).len(), it.told(B).len()), (0, 1));
 }
 
+/// A group of which only the second prepares renames, with `(größe)` open.
+fn one_prepares() -> Stage {
+    let mut it = pair_of(
+        &json!({"textDocumentSync": 2, "renameProvider": true}),
+        &json!({"textDocumentSync": 2, "renameProvider": {"prepareProvider": true}}),
+    );
+    let document = json!({"uri": "u", "languageId": "x", "version": 1, "text": "\n(größe)"});
+    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
+    it.take(backend(A));
+    it.take(backend(B));
+    it
+}
+
+#[test]
+fn member_that_renames_without_preparing_does_so_where_the_others_cannot() {
+    let word = json!({"start": {"line": 1, "character": 1}, "end": {"line": 1, "character": 6}});
+    let place = json!({"textDocument": {"uri": "u"}, "position": {"line": 1, "character": 3}});
+    for refusal in [json!({"result": null}), json!({"error": {"code": -32602, "message": "no"}})] {
+        let mut it = one_prepares();
+        ask(&mut it, 1, "textDocument/prepareRename", &place);
+        assert!(it.told(A).is_empty(), "it was not to be asked that");
+        let mut answer = refusal.clone();
+        answer["id"] = only(&mut it, B)["id"].clone();
+        it.server(B, answer);
+        assert_eq!(it.take(EDITOR)[0]["result"], word, "{refusal}");
+        ask(&mut it, 2, "textDocument/rename", &place);
+        assert_eq!((it.told(A).len(), it.told(B).len()), (1, 0), "{refusal}");
+    }
+    // Nothing is there.
+    let mut it = one_prepares();
+    ask(&mut it, 1, "textDocument/prepareRename", &at("u"));
+    let b = only(&mut it, B);
+    it.server(B, json!({"id": b["id"], "error": {"code": -32602, "message": "no"}}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["message"], "no");
+}
+
+#[test]
+fn rename_is_prepared_while_the_member_that_prepares_it_is_stopped() {
+    let mut it = one_prepares();
+    it.editor(json!({"id": "s", "method": "lspool/stop", "params": {"name": "b"}}));
+    it.take(EDITOR);
+    let place = json!({"textDocument": {"uri": "u"}, "position": {"line": 1, "character": 3}});
+    ask(&mut it, 1, "textDocument/prepareRename", &place);
+    assert_eq!(it.take(EDITOR)[0]["result"]["start"], json!({"line": 1, "character": 1}));
+}
+
+#[test]
+fn command_that_nobody_offers_goes_to_the_maker_of_the_last_item_with_it() {
+    let mut it = pair(&json!({"codeActionProvider": true, "codeLensProvider": {}}));
+    let command = |arguments: u32| json!({"title": "t", "command": "apply", "arguments": [arguments]});
+    let asked_first = |it: &mut Stage, id: u32| {
+        ask(it, id, "workspace/executeCommand", &command(0));
+        let first = [A, B].into_iter().find(|by| !it.told(*by).is_empty());
+        it.editor(json!({"method": "$/cancelRequest", "params": {"id": id}}));
+        for peer in [backend(A), backend(B), EDITOR] {
+            it.take(peer);
+        }
+        first
+    };
+    assert_eq!(asked_first(&mut it, 1), Some(A), "by rank");
+    for (id, method, maker) in [(2, "textDocument/codeAction", B), (4, "textDocument/codeLens", A)] {
+        ask(&mut it, id, method, &at("u"));
+        for by in [A, B] {
+            let asked = only(&mut it, by);
+            let list = if by == maker { json!([{"title": "i", "command": command(1)}]) } else { json!([]) };
+            answer(&mut it, by, &asked, &list);
+        }
+        it.take(EDITOR);
+        assert_eq!(asked_first(&mut it, id + 1), Some(maker), "{method}");
+    }
+    // Who made it does not know it, after all.
+    ask(&mut it, 6, "workspace/executeCommand", &command(0));
+    let asked = only(&mut it, A);
+    it.server(A, json!({"id": asked["id"], "error": {"code": -32601, "message": "unknown"}}));
+    assert_eq!(only(&mut it, B)["params"]["command"], "apply");
+}
+
+#[test]
+fn command_in_an_item_of_the_only_member_that_makes_such_is_that_members() {
+    let mut it = pair_of(&documents(), &json!({"codeActionProvider": true}));
+    ask(&mut it, 1, "textDocument/codeAction", &at("u"));
+    let asked = only(&mut it, B);
+    answer(&mut it, B, &asked, &json!([{"title": "t", "command": "apply"}]));
+    it.take(EDITOR);
+    ask(&mut it, 2, "workspace/executeCommand", &json!({"command": "apply"}));
+    assert_eq!((it.told(A).len(), it.told(B).len()), (0, 1));
+}
+
+#[test]
+fn documents_that_nobody_has_asked_for_are_told_to_all_as_each_would_hear_them_alone() {
+    let mut it = pair(&json!({"hoverProvider": true}));
+    open(&mut it, "u");
+    assert_eq!((it.told(A).len(), it.told(B).len()), (1, 1));
+    let mut it = pair_of(&json!({"hoverProvider": true}), &json!({"textDocumentSync": 1}));
+    open(&mut it, "u");
+    assert_eq!((it.told(A).len(), it.told(B).len()), (0, 1), "one has asked");
+}
+
+#[test]
+fn kinds_that_the_only_member_with_code_actions_is_not_used_for_are_left_out() {
+    let except = |it: &mut Stage| {
+        let member = &mut it.group.as_mut().unwrap().others[0].server;
+        member.except = vec!["code-action:quickfix".to_owned()];
+    };
+    let mut it = set(except, &json!({}));
+    it.exited(B, crate::core::event::Exit::Signal(9));
+    let again = crate::core::tests::stage::process(1, 2);
+    ready(&mut it, again, &json!({"codeActionProvider": true}));
+    for by in [A, again] {
+        it.take(backend(by));
+    }
+    it.take(EDITOR);
+    ask(&mut it, 1, "textDocument/codeAction", &at("u"));
+    let asked = only(&mut it, again);
+    let kept = json!({"title": "b", "kind": "refactor"});
+    answer(&mut it, again, &asked, &json!([{"title": "a", "kind": "quickfix"}, kept]));
+    assert_eq!(it.take(EDITOR)[0]["result"], json!([kept]));
+}
+
 #[test]
 fn commands_in_items_have_the_names_that_lead_to_their_maker() {
     let offers = json!({"executeCommandProvider": {"commands": ["run"]}, "codeActionProvider": true, "codeLensProvider": {}});

@@ -212,3 +212,15 @@ fn features_are_those_of_the_configuration() {
     }
     assert!(names().all(|it| feature_methods(it).is_some()));
 }
+
+#[test]
+fn reference_page_has_every_request() {
+    let page = include_str!("../../../../../docs/groups-reference.md");
+    for it in methods() {
+        assert!(
+            page.contains(&format!("`{}`", it.name)),
+            "{} is missing in docs/groups-reference.md",
+            it.name
+        );
+    }
+}

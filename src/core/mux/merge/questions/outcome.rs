@@ -47,13 +47,23 @@ impl Question {
         }
     }
 
+    /// The best member that has something to say.
+    fn best_speaker(&self) -> Option<ServerId> {
+        let says = |(_, slot): &&(ServerId, Slot)| matches!(slot, Slot::Answered { is_empty: false, .. });
+        self.parts.iter().find(says).map(|it| it.0)
+    }
+
+    /// Whether a member has something to say.
+    pub(super) fn has_answer(&self) -> bool {
+        self.best_speaker().is_some()
+    }
+
     /// What the answer shows of the member that has given it.
     pub(super) fn teach(&self, known: &mut Known) {
-        let says = |(_, slot): &&(ServerId, Slot)| matches!(slot, Slot::Answered { is_empty: false, .. });
-        let Some((server, _)) = self.parts.iter().find(says) else { return };
+        let Some(server) = self.best_speaker() else { return };
         match self.method() {
-            PREPARE_RENAME => known.note_rename(self.frame.params().unwrap_or(b"{}"), *server),
-            method if self.row.is_none() => known.note_method(method, *server),
+            PREPARE_RENAME => known.note_rename(self.frame.params().unwrap_or(b"{}"), server),
+            method if self.row.is_none() => known.note_method(method, server),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use super::{
     Merged, Question, Reading,
     shared::{
         Extent, Joined, List, Position, canonical, extent, inside, leave_out_repeated, position, some,
-        tag_of, text_of, uri_of,
+        tag_of, text_of,
     },
 };
 use crate::{
@@ -26,8 +26,6 @@ pub(crate) enum Same {
     Hint,
     /// Presentations of a color.
     Label,
-    /// Locations: file and range.
-    Place,
     /// Links and colors.
     Range,
 }
@@ -39,7 +37,6 @@ enum Key<'a> {
     Action(Cow<'a, [u8]>, Cow<'a, [u8]>, Vec<u8>),
     Hint(Position, Vec<u8>),
     Label(Cow<'a, [u8]>),
-    Place(Vec<u8>, Extent),
     Range(Extent),
 }
 
@@ -54,10 +51,6 @@ impl Same {
                 Some(Key::Hint(self::position(position?)?, text_of_label(label?)?))
             }
             Same::Label => Some(Key::Label(text_of(values(element, ["label"])[0]?))),
-            Same::Place => {
-                let [uri, range] = values(element, ["uri", "range"]);
-                Some(Key::Place(uri_of(uri?)?, extent(range?)?))
-            }
             Same::Range => Some(Key::Range(extent(values(element, ["range"])[0]?)?)),
         }
     }

@@ -26,7 +26,7 @@ const SHAPES: [(Shape, &str); 19] = [
     (Shape::List(Same::Range), "textDocument/documentLink"),
     (Shape::List(Same::Label), "textDocument/colorPresentation"),
     (Shape::List(Same::Hint), "textDocument/inlayHint"),
-    (Shape::List(Same::Place), "textDocument/references"),
+    (Shape::Locations, "textDocument/references"),
     (Shape::CodeActions, "textDocument/codeAction"),
     (Shape::Symbols, "textDocument/documentSymbol"),
     (Shape::Symbols, "workspace/symbol"),

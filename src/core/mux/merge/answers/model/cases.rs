@@ -243,10 +243,6 @@ fn element(same: Same, dice: &mut Dice<'_>) -> Value {
                 _ => (0..dice.roll(3)).map(|_| json!({"value": dice.text()})).collect(),
             };
         }
-        Same::Place => {
-            element["uri"] = dice.uri();
-            element["range"] = dice.range();
-        }
     }
     element
 }

@@ -181,7 +181,6 @@ fn list(case: &Case, same: Same, merged: &Merged, told: &str) -> Value {
             Some(json!([at, label]))
         }
         Same::Label => it.get("label").cloned(),
-        Same::Place => Some(json!([file(it.get("uri")?)?, extent(&it["range"])?])),
         Same::Range => Some(json!(extent(&it["range"])?)),
     };
     heard.settled.unwrap_or_else(|| joined(with_tags(case, distinct(heard.parts, key))))

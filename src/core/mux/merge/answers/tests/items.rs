@@ -68,7 +68,7 @@ fn lists_know_what_is_the_same() {
         hints.value(&[json!([at(4, json!("a="))]), json!([at(4, parts.clone()), at(5, parts.clone())])]),
         json!([at(4, json!("a=")), at(5, parts)])
     );
-    let references = ask(Shape::List(Same::Place), "textDocument/references");
+    let references = ask(Shape::Locations, "textDocument/references");
     let place = |uri: &str| json!({"uri": uri, "range": here});
     assert_eq!(
         references

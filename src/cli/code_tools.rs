@@ -32,13 +32,28 @@ use crate::{
     core::{Proxy, event::Prepared},
     rpc::{Frame, Kind, RawId, file_uri, text},
     shell::{
+        Settings,
         discover::{CliServers, FoundLanguage, languages_found, prepare_tools},
         driver,
+        goals::state_folder,
         record::Recorded,
         signals,
     },
     util::json,
 };
+
+/// The kinds of code actions, of which servers may make more special ones.
+const ACTION_KINDS: [&str; 9] = [
+    "",
+    "quickfix",
+    "refactor",
+    "refactor.extract",
+    "refactor.inline",
+    "refactor.rewrite",
+    "source",
+    "source.organizeImports",
+    "source.fixAll",
+];
 
 /// How many entries of the workspace are looked at for its languages.
 const MOST_ENTRIES: usize = 20_000;
@@ -155,6 +170,7 @@ impl Opening {
         let world = world::open_world(&identity, &search.search.env);
         let recorder = search.search.recorder(args, identity);
         let core = Proxy::new(identity);
+        let settings = Settings { state: state_folder(&search.search.env), ..Settings::default() };
         let search = Arc::new(search);
         let editor = async |stream, quit| {
             let (session, serving) = Session::begin(stream, initialize, missing);
@@ -165,8 +181,10 @@ impl Opening {
             done
         };
         match recorder {
-            Some(recorder) => serve_within(Recorded::new(core, recorder), world, search, editor).await,
-            None => serve_within(core, world, search, editor).await,
+            Some(recorder) => {
+                serve_within(Recorded::new(core, recorder), world, (search, settings), editor).await
+            }
+            None => serve_within(core, world, (search, settings), editor).await,
         }
     }
 }
@@ -244,6 +262,14 @@ fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>) -> Value 
                 "workspaceFolders": true,
                 "configuration": true,
                 "symbol": {},
+                "workspaceEdit": {
+                    "documentChanges": true,
+                    "resourceOperations": ["create", "rename", "delete"],
+                    "failureHandling": "transactional",
+                    "normalizesLineEndings": true,
+                    "changeAnnotationSupport": {},
+                },
+                "fileOperations": {"didRename": true},
                 "didChangeWatchedFiles": {"dynamicRegistration": true, "relativePatternSupport": true},
             },
             "textDocument": {
@@ -257,6 +283,17 @@ fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>) -> Value 
                 "documentSymbol": {"hierarchicalDocumentSymbolSupport": true},
                 "publishDiagnostics": {"versionSupport": true, "relatedInformation": true},
                 "diagnostic": {"dynamicRegistration": true, "relatedDocumentSupport": false},
+                "rename": {"prepareSupport": true, "honorsChangeAnnotations": true},
+                "codeAction": {
+                    "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ACTION_KINDS}},
+                    "isPreferredSupport": true,
+                    "disabledSupport": true,
+                    "dataSupport": true,
+                    "resolveSupport": {"properties": ["edit"]},
+                    "honorsChangeAnnotations": true,
+                },
+                "formatting": {},
+                "rangeFormatting": {},
                 "callHierarchy": {},
                 "typeHierarchy": {},
             },

@@ -7,12 +7,15 @@
 //! **No answer is wrong without saying so**: a call ends with a result that says whether it is complete or fresh, or
 //! with an error that says whether asking again may help.
 
+mod actions;
 mod call;
 mod diagnostics;
+mod edits;
 mod files;
 mod flows;
 mod hierarchy;
 mod places;
+mod rename;
 mod spanning;
 mod target;
 mod view;
@@ -28,6 +31,7 @@ use serde_json::{Value, json};
 
 use self::{
     call::{Call, Memo, ServerError},
+    edits::Edits,
     files::Files,
     places::Snapshots,
     view::{View, Work},
@@ -65,6 +69,7 @@ pub(crate) struct CodeTools {
     looks: BTreeMap<u64, (u64, String)>,
     files: Files,
     snapshots: Snapshots,
+    edits: Edits,
     /// Files that hold a word and were found not to mean the symbol, by server, symbol and file, with their text's hash.
     refuted: BTreeMap<(ServerId, String, PathBuf), u64>,
     /// When files had last changed at the last call about diagnostics of all changed files.
@@ -109,6 +114,7 @@ impl CodeTools {
             looks: BTreeMap::new(),
             files: Files::default(),
             snapshots: Snapshots::default(),
+            edits: Edits::default(),
             refuted: BTreeMap::new(),
             checked: 0,
             last: 0,
@@ -180,6 +186,10 @@ impl CodeTools {
         let Some(number) = self.calls.values().find(|it| it.is_of(client, &id)).map(|it| it.number) else {
             return false;
         };
+        // An edit is made whole. Its answer, which comes soon, says so.
+        if self.calls.get(&number).is_some_and(Call::has_begun_to_write) {
+            return true;
+        }
         if let Some(call) = self.calls.remove(&number) {
             mux.fail(&call.owner, &Failure::new(Cause::Cancelled, "cancelled"));
         }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 /// The longest text of an answer, in bytes.
-const MOST_OF_TEXT: usize = 16 << 10;
+pub(super) const MOST_OF_TEXT: usize = 16 << 10;
 /// How much of a line is shown, in characters.
 const MOST_OF_LINE: usize = 200;
 
@@ -61,6 +61,8 @@ pub enum Code {
     ServerFailed,
     /// The server reports an error.
     ServerError,
+    /// The server does not know the whole project yet.
+    Loading,
     /// The time is over.
     Timeout,
     /// Files have changed meanwhile.
@@ -85,6 +87,7 @@ impl Code {
             Code::NotSupported => "not_supported",
             Code::ServerFailed => "server_failed",
             Code::ServerError => "server_error",
+            Code::Loading => "loading",
             Code::Timeout => "timeout",
             Code::Changed => "changed",
             Code::Expired => "expired",
@@ -125,7 +128,8 @@ pub struct ToolError {
 impl ToolError {
     /// A failure that stays if the call is repeated, except those that say otherwise.
     pub fn new(code: Code, message: impl Into<String>) -> ToolError {
-        let retry = matches!(code, Code::Timeout | Code::Changed | Code::Expired | Code::Cancelled);
+        let retry =
+            matches!(code, Code::Loading | Code::Timeout | Code::Changed | Code::Expired | Code::Cancelled);
         ToolError { code, message: message.into(), retry, candidates: Vec::new() }
     }
 
@@ -194,7 +198,7 @@ impl PlaceShown {
 }
 
 /// A part of a line around a character, counted from 1, without the blanks at its beginning.
-fn clipped(line: &str, character: u32) -> String {
+pub(super) fn clipped(line: &str, character: u32) -> String {
     let trimmed = line.trim();
     if trimmed.chars().count() <= MOST_OF_LINE {
         return visible(trimmed);
@@ -473,7 +477,7 @@ impl FileReport {
 }
 
 impl Diagnostic {
-    fn value(&self) -> Value {
+    pub(super) fn value(&self) -> Value {
         json!({
             "line": self.start.0, "character": self.start.1, "end_line": self.end.0, "end_character": self.end.1,
             "severity": self.severity.word(), "code": self.code, "source": self.source,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Subcommand, builder::PossibleValuesParser};
+use clap::{ArgAction, ArgGroup, Subcommand, builder::PossibleValuesParser};
 
 /// `lspool lsp`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -70,6 +70,43 @@ pub(in crate::cli) enum LspTask {
         /// A part of the name, or a file whose symbols to list
         #[arg(value_name = "QUERY|FILE")]
         query: String,
+    },
+    /// Rename a symbol in all files
+    #[command(group = ArgGroup::new("apply").required(true))]
+    Rename {
+        /// FILE:LINE:CHARACTER, FILE NAME, or NAME; and the new name
+        #[arg(value_name = "TARGET NEW_NAME", required = true, num_args = 2..=3, action = ArgAction::Append)]
+        words: Vec<String>,
+        /// Show the changes
+        #[arg(long, group = "apply")]
+        preview: bool,
+        /// Make the changes
+        #[arg(long, group = "apply")]
+        yes: bool,
+    },
+    /// Format a file, or lines of it
+    Format {
+        /// A file
+        #[arg(value_name = "FILE")]
+        file: String,
+        /// Only these lines
+        #[arg(long, value_name = "FIRST[-LAST]")]
+        lines: Option<String>,
+        /// Show the changes and do not make them
+        #[arg(long)]
+        preview: bool,
+    },
+    /// List the fixes and refactorings for a line
+    Actions {
+        /// A file and a line, or lines
+        #[arg(value_name = "FILE:FIRST[-LAST]")]
+        place: String,
+        /// List only this kind, such as quickfix or source.organizeImports
+        #[arg(long, value_name = "KIND")]
+        kind: Option<String>,
+        /// Make the action whose title begins with this
+        #[arg(long, value_name = "TITLE")]
+        apply: Option<String>,
     },
     /// Report the errors and warnings of files
     #[command(

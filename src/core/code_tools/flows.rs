@@ -30,6 +30,9 @@ const MOST_OF_HOVER: usize = 8000;
 impl Cx<'_> {
     /// Carries a call out on the files as they are, and again if they have changed meanwhile.
     pub(super) fn carry_out(&mut self, call: &LspCall) -> Step<Answer> {
+        if matches!(call, LspCall::Rename { .. } | LspCall::Format { .. } | LspCall::ApplyEdit { .. }) {
+            return self.carry_out_edit(call);
+        }
         for attempt in 0..ATTEMPTS {
             self.prefix = format!("{attempt}/");
             self.used.clear();
@@ -52,6 +55,10 @@ impl Cx<'_> {
 
     fn attempt(&mut self, call: &LspCall) -> Step<Answer> {
         match call {
+            LspCall::Rename { .. } | LspCall::Format { .. } | LspCall::ApplyEdit { .. } => {
+                self.carry_out_edit(call)
+            }
+            LspCall::CodeActions { file, lines, kind } => self.code_actions(file, *lines, kind.as_deref()),
             LspCall::Workspace => Ok(self.workspace()),
             LspCall::WorkspaceSymbols { query, kind, most } => {
                 self.symbols_named(query, kind.as_deref(), *most)

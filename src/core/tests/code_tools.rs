@@ -1,5 +1,6 @@
 //! Calls of code tools on a disk and a server that the test controls.
 
+mod edits;
 mod model;
 mod world;
 

@@ -21,10 +21,11 @@ use super::{
     search::Until,
     walk::Walk,
     workspace::{Missing, Place, Workspace},
+    write::{Journals, UNDISTURBED, recover},
 };
 use crate::{
     config::ToolsConfig,
-    core::event::{Event, Look, Seen, Unreadable, Word, WordHits, WordMatch},
+    core::event::{Event, Look, Seen, Unreadable, Word, WordHits, WordMatch, Write, WriteFault, Wrote},
     shell::{inbox::Events, private::Files},
     util::fnv::fnv1a,
 };
@@ -47,6 +48,8 @@ const RACY: Duration = Duration::from_secs(2);
 pub(super) struct Looker {
     known: Arc<Mutex<Stamps>>,
     order: Files,
+    /// The folder for state that outlives lspool.
+    state: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +88,34 @@ impl Stamp {
 }
 
 impl Looker {
+    pub(super) fn new(state: Option<PathBuf>) -> Looker {
+        Looker { state, ..Looker::default() }
+    }
+
+    /// Makes an edit, after all earlier looks.
+    pub(super) fn write(
+        &self,
+        write: Write,
+        open: impl FnOnce(&[PathBuf]) -> Result<Workspace, String> + Send + 'static,
+        events: &Events,
+    ) {
+        let (number, state) = (write.number, self.state.clone());
+        let writing = self.order.after(move || {
+            let workspace = open(&write.folders).map_err(WriteFault::Failed)?;
+            let journals = Journals::of(state.as_deref(), &write.folders);
+            super::write::write(&write, &workspace, &journals, UNDISTURBED)
+        });
+        let events = events.clone();
+        spawn_local(async move {
+            let failed = |error: String| Err(WriteFault::Failed(error));
+            let result = match writing.await.and_then(|it| it) {
+                Ok(result) => result,
+                Err(error) => failed(error.to_string()),
+            };
+            events.tell(Event::Wrote(Box::new(Wrote { number, result })));
+        });
+    }
+
     /// Looks, after all earlier looks.
     pub(super) fn look(
         &self,
@@ -93,10 +124,16 @@ impl Looker {
         events: &Events,
     ) {
         let (known, number) = (self.known.clone(), look.number);
+        let state = self.state.clone();
         let looking = self.order.after(move || {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             match open(&look.folders) {
-                Ok(workspace) => seen(&look, &workspace, &mut known),
+                Ok(workspace) => {
+                    if known.counted.is_none() {
+                        recover(&workspace, &Journals::of(state.as_deref(), &look.folders));
+                    }
+                    seen(&look, &workspace, &mut known)
+                }
                 Err(why) => Seen { number, partial: Some(why), ..Seen::default() },
             }
         });
@@ -123,11 +160,14 @@ fn seen(look: &Look, workspace: &Workspace, known: &mut Stamps) -> Seen {
         before: known.counted.take().unwrap_or_default(),
         after: BTreeMap::new(),
         files: Vec::new(),
+        others: Vec::new(),
     };
     for root in workspace.folders().map(Path::to_owned).collect::<Vec<_>>() {
         for path in Walk::new(workspace, &root, &until) {
             if has_ending(&path, &look.endings) {
                 it.count(path);
+            } else if look.word.as_ref().is_some_and(|word| has_ending(&path, &word.endings)) {
+                it.others.push(path);
             }
             if it.after.len() == MOST_FILES {
                 it.seen.partial = Some(format!("lspool looks at {MOST_FILES} files at most"));
@@ -159,7 +199,7 @@ fn now() -> SystemTime {
 
 fn has_ending(path: &Path, endings: &[String]) -> bool {
     let Some(name) = path.file_name().and_then(|it| it.to_str()) else { return false };
-    endings.iter().any(|it| name == it || it.starts_with('.') && name.ends_with(it.as_str()))
+    endings.iter().any(|it| it.is_empty() || name == it || it.starts_with('.') && name.ends_with(it.as_str()))
 }
 
 /// A look under way.
@@ -172,6 +212,8 @@ struct Sight<'a> {
     after: BTreeMap<PathBuf, Stamp>,
     /// The files that count, in their order.
     files: Vec<PathBuf>,
+    /// Others that are searched.
+    others: Vec<PathBuf>,
 }
 
 impl Sight<'_> {
@@ -235,7 +277,8 @@ impl Sight<'_> {
 
     fn search(&mut self, word: &Word, until: &Until<'_>) {
         let search = WordSearch::new(word);
-        for path in self.files.iter().filter(|it| has_ending(it, &word.endings)) {
+        let files = self.files.iter().chain(&self.others);
+        for path in files.filter(|it| has_ending(it, &word.endings)) {
             if let Err(why) = until.check() {
                 self.seen.partial = Some(why);
                 return;

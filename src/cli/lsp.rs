@@ -164,10 +164,10 @@ fn call(task: &LspTask, cwd: &Path) -> anyhow::Result<Call> {
         }
         LspTask::Implementations { target } => of_target("lsp_implementations", target, json!({})),
         LspTask::Hover { target } => of_target("lsp_hover", target, json!({})),
-        LspTask::Rename { words, preview, yes: _ } => {
+        LspTask::Rename { words, preview: _, yes } => {
             let (new_name, words) = words.split_last().context("the new name is missing")?;
             let target = TargetWords { words: words.to_vec() };
-            of_target("lsp_rename", &target, json!({"new_name": new_name, "preview": preview}))
+            of_target("lsp_rename", &target, json!({"new_name": new_name, "preview": !yes}))
         }
         LspTask::Format { file, lines, preview } => {
             let mut arguments = json!({"file": absolute(file), "preview": preview});

@@ -206,7 +206,10 @@ fn write_changes(text: &mut String, changes: &[ChangeShown], most: usize) -> (Ve
             let lines = &it.diff[..it.diff.len().min(left)];
             left -= lines.len();
             is_cut |= lines.len() < it.diff.len();
-            let diff: String = lines.iter().map(|it| format!("{}\n", visible(it))).collect();
+            let mut diff = String::new();
+            for it in lines {
+                writeln!(diff, "{}", visible(it)).unwrap_or_default();
+            }
             for line in diff.lines() {
                 write!(part, "\n{line}").unwrap_or_default();
             }
@@ -249,9 +252,9 @@ pub struct ActionShown {
 }
 
 /// The answer with actions for a place.
-pub fn actions_answer(title: &str, actions: &[ActionShown], total: usize, notes: Vec<String>) -> Answer {
+pub fn actions_answer(title: &str, actions: &[ActionShown], total: usize, notes: &[String]) -> Answer {
     let mut text = title.to_owned();
-    for note in &notes {
+    for note in notes {
         write!(text, "\nnote: {note}").unwrap_or_default();
     }
     let (mut shown, mut is_cut) = (Vec::new(), actions.len() < total);

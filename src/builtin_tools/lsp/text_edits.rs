@@ -85,8 +85,8 @@ pub fn splices(text: &Text, edits: &[TextEdit], encoding: Encoding) -> Result<Ve
     let line_end = LineEnd::of(text.as_str());
     let mut all = Vec::new();
     for edit in edits {
-        let start = byte_at(text, edit.range.start, encoding, Edge::Start)?;
-        let end = byte_at(text, edit.range.end, encoding, Edge::End)?;
+        let start = byte_at(text, edit.range.start, encoding)?;
+        let end = byte_at(text, edit.range.end, encoding)?;
         if start > end {
             return Err(format!("an edit ends before it begins, at line {}", edit.range.start.line + 1));
         }
@@ -115,15 +115,9 @@ pub fn spliced(text: &str, splices: &[Splice]) -> String {
     out
 }
 
-/// Which end of a range a place is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Edge {
-    Start,
-    End,
-}
-
-/// The byte of a place. The protocol lets a range end after the end of a line, or after the last line.
-fn byte_at(text: &Text, place: Position, encoding: Encoding, edge: Edge) -> Result<usize, String> {
+/// The byte of a place. The protocol lets a character be after the end of its line, which it means then: typescript inserts
+/// functions there. The line after the last one is the end of the text.
+fn byte_at(text: &Text, place: Position, encoding: Encoding) -> Result<usize, String> {
     let Some(start) = text.start_of(place.line) else {
         let is_end = place.line == text.n_lines() && place.character == 0;
         return match is_end {
@@ -131,25 +125,18 @@ fn byte_at(text: &Text, place: Position, encoding: Encoding, edge: Edge) -> Resu
             false => Err(format!("line {} does not exist: there are {}", place.line + 1, text.n_lines())),
         };
     };
-    let line = text.line(place.line);
+    let (line, wanted) = (text.line(place.line), place.character as usize);
     let mut units = 0;
     for (at, it) in line.char_indices() {
-        if units == place.character as usize {
+        if units == wanted {
             return Ok(start + at);
         }
-        if units > place.character as usize {
-            break;
-        }
         units += encoding.units(it);
-    }
-    let wanted = place.character as usize;
-    match edge {
-        Edge::Start | Edge::End if units == wanted => Ok(start + line.len()),
-        Edge::End if units < wanted => Ok(start + line.len()),
-        Edge::Start | Edge::End => {
-            Err(format!("line {} has no character {}: {line:?}", place.line + 1, place.character))
+        if units > wanted {
+            return Err(format!("line {} has no place {wanted}: it is inside of {it:?}", place.line + 1));
         }
     }
+    Ok(start + line.len())
 }
 
 /// How the lines of a text end.
@@ -216,6 +203,7 @@ mod tests {
         for end in [(2, 0), (1, 3), (1, u32::MAX)] {
             assert_eq!(apply("a\nb", &[edit((0, 0), end, "new")]).unwrap(), "new", "{end:?}");
         }
+        assert_eq!(apply("a\nb", &[edit((0, 9), (0, 9), "!")]).unwrap(), "a!\nb");
         assert_eq!(apply("aa", &[edit((0, 0), (0, 1), "x"), edit((0, 0), (0, 1), "x")]).unwrap(), "xa");
     }
 
@@ -224,8 +212,8 @@ mod tests {
         for (start, end, expected) in [
             ((5, 0), (5, 0), "line 6 does not exist"),
             ((2, 1), (2, 1), "line 3 does not exist"),
-            ((0, 2), (0, 3), "no character 2"),
-            ((1, 1), (1, 2), "no character 1"),
+            ((1, 1), (1, 2), "line 2 has no place 1"),
+            ((1, 0), (1, 1), "line 2 has no place 1"),
             ((1, 0), (0, 0), "ends before it begins"),
         ] {
             let why = apply("a\n😀", &[edit(start, end, "")]).unwrap_err();
@@ -269,7 +257,7 @@ mod tests {
             }
         }
         let before = |line: usize| lines[..line].iter().map(|it| it.len() + 1).sum::<usize>();
-        let at = |place: Position, may_exceed: bool| {
+        let at = |place: Position| {
             let line = place.line as usize;
             if line >= lines.len() {
                 let length = text.chars().count();
@@ -286,11 +274,11 @@ mod tests {
                     return None;
                 }
             }
-            may_exceed.then(|| before(line) + lines[line].len())
+            Some(before(line) + lines[line].len())
         };
         let mut all: Vec<(usize, usize, &str)> = Vec::new();
         for it in edits {
-            let (start, end) = (at(it.range.start, false)?, at(it.range.end, true)?);
+            let (start, end) = (at(it.range.start)?, at(it.range.end)?);
             if start > end {
                 return None;
             }

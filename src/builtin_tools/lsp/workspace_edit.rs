@@ -493,15 +493,27 @@ impl<F: Fn(&Path) -> Fact> Disk<F> {
             .collect();
         let mut moves = Vec::new();
         for (file, node) in &files {
-            let before = (self.facts)(file);
-            let text_before = match &before {
-                Fact::Text(text, _) => Some(Arc::clone(text)),
+            let fact = (self.facts)(file);
+            let is_there = !matches!(fact, Fact::Missing);
+            let text_before = match fact {
+                Fact::Text(text, _) => Some(text),
                 Fact::Missing | Fact::Folder | Fact::Other(_) => None,
             };
-            let before = (!matches!(before, Fact::Missing))
-                .then(|| text_before.as_ref().map(|it| hash_of(it.as_str())));
+            let before = text_before.as_ref().map(|it| hash_of(it.as_str()));
             let Some(node) = node else {
-                self.plan_missing(file, before, text_before, places.contains_key(file.as_path()));
+                if is_there {
+                    self.plan.changes.push(FileChange::Remove { file: file.clone(), before });
+                }
+                if is_there && !places.contains_key(file.as_path()) {
+                    self.plan.files.push(PlannedFile {
+                        file: file.clone(),
+                        from: None,
+                        before: text_before,
+                        after: None,
+                        n_edits: 0,
+                        is_left: false,
+                    });
+                }
                 continue;
             };
             let from = node.origin.clone().filter(|it| it != file);
@@ -531,7 +543,7 @@ impl<F: Fn(&Path) -> Fact> Disk<F> {
                 }),
                 (Some(text), _) => self.plan.changes.push(FileChange::Put {
                     file: file.clone(),
-                    before: before.flatten(),
+                    before,
                     text: text.as_str().to_owned(),
                     like: from.clone(),
                 }),
@@ -562,29 +574,6 @@ impl<F: Fn(&Path) -> Fact> Disk<F> {
             self.plan.changes.push(FileChange::Move { from, to, before: None });
         }
         Ok(self.plan)
-    }
-
-    /// A file that is not there in the end.
-    fn plan_missing(
-        &mut self,
-        file: &Path,
-        before: Option<Option<u64>>,
-        text: Option<Arc<Text>>,
-        is_elsewhere: bool,
-    ) {
-        let Some(before) = before else { return };
-        self.plan.changes.push(FileChange::Remove { file: file.to_owned(), before });
-        if !is_elsewhere {
-            let file = file.to_owned();
-            self.plan.files.push(PlannedFile {
-                file,
-                from: None,
-                before: text,
-                after: None,
-                n_edits: 0,
-                is_left: false,
-            });
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, ArgGroup, Subcommand, builder::PossibleValuesParser};
+use clap::{ArgAction, Subcommand, builder::PossibleValuesParser};
 
 /// `lspool lsp`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -72,16 +72,17 @@ pub(in crate::cli) enum LspTask {
         query: String,
     },
     /// Rename a symbol in all files
-    #[command(group = ArgGroup::new("apply").required(true))]
+    #[command(override_usage = "lspool lsp rename [OPTIONS] <TARGET> <NEW_NAME>")]
     Rename {
+        #[expect(clippy::doc_markdown, reason = "it is a help text")]
         /// FILE:LINE:CHARACTER, FILE NAME, or NAME; and the new name
-        #[arg(value_name = "TARGET NEW_NAME", required = true, num_args = 2..=3, action = ArgAction::Append)]
+        #[arg(value_name = "WORD", required = true, num_args = 2..=3, action = ArgAction::Append)]
         words: Vec<String>,
-        /// Show the changes
-        #[arg(long, group = "apply")]
+        /// Show the changes and do not make them [default]
+        #[arg(long, conflicts_with = "yes")]
         preview: bool,
         /// Make the changes
-        #[arg(long, group = "apply")]
+        #[arg(long)]
         yes: bool,
     },
     /// Format a file, or lines of it

@@ -59,7 +59,7 @@ impl Cx<'_> {
             if first == last { format!("{}", first + 1) } else { format!("{}-{}", first + 1, last + 1) };
         let plural = if total == 1 { "" } else { "s" };
         let title = format!("{total} action{plural} for {shown}:{lines} · {}", names.join(", "));
-        Ok(actions_answer(&title, &actions, total, notes))
+        Ok(actions_answer(&title, &actions, total, &notes))
     }
 
     /// The actions of a server, with their edits as far as it gives them.

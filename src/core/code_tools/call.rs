@@ -74,7 +74,7 @@ pub(super) enum Memo {
     /// The edit of the call, once it is planned.
     Ready(Ready),
     /// What servers said of files at a time.
-    Reports(Arc<Vec<FileReport>>),
+    Reports(Arc<[FileReport]>),
     /// Whether files are written.
     Wrote(Result<(), WriteFault>),
     Since(Instant),
@@ -290,15 +290,15 @@ impl<'a> Cx<'a> {
         ready
     }
 
-    pub(super) fn reports(&self, key: &str) -> Option<Arc<Vec<FileReport>>> {
+    pub(super) fn reports(&self, key: &str) -> Option<Arc<[FileReport]>> {
         match self.call.memo.get(&self.key(key)) {
             Some(Memo::Reports(reports)) => Some(Arc::clone(reports)),
             _ => None,
         }
     }
 
-    pub(super) fn note_reports(&mut self, key: &str, reports: Vec<FileReport>) -> Arc<Vec<FileReport>> {
-        let reports = Arc::new(reports);
+    pub(super) fn note_reports(&mut self, key: &str, reports: Vec<FileReport>) -> Arc<[FileReport]> {
+        let reports: Arc<[FileReport]> = reports.into();
         let key = self.key(key);
         self.call.memo.insert(key, Memo::Reports(Arc::clone(&reports)));
         reports

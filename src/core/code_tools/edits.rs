@@ -62,7 +62,7 @@ pub(super) struct Edit {
 pub(super) struct Ready {
     edit: Arc<Edit>,
     /// The errors of its files before it.
-    before: Arc<Vec<FileReport>>,
+    before: Arc<[FileReport]>,
 }
 
 /// An edit of a server, or why the call has to begin again.
@@ -194,7 +194,7 @@ impl Cx<'_> {
             };
             match planned {
                 Ok(edit) => {
-                    let mut before = Arc::default();
+                    let mut before: Arc<[FileReport]> = Arc::default();
                     if !edit.plan.changes.is_empty() && !is_shown_only(call, &edit) {
                         before = self.errors("before", &self.checked_before(&edit))?;
                     }
@@ -320,7 +320,7 @@ impl Cx<'_> {
 
     /// Makes an edit, and finds out what has come of it.
     fn make(&mut self, ready: &Ready) -> Step<Answer> {
-        self.prefix = "make/".to_owned();
+        "make/".clone_into(&mut self.prefix);
         let edit = &ready.edit;
         if !self.has_begun_to_write() && self.is_late() {
             return fail(Code::Timeout, "no time is left to write the files");
@@ -328,7 +328,7 @@ impl Cx<'_> {
         if let Err(fault) = self.write("write", edit)? {
             return fail(code_of(&fault), format!("{}: the edit is not made", fault.what()));
         }
-        self.prefix = "made/".to_owned();
+        "made/".clone_into(&mut self.prefix);
         self.look("sync", Vec::new(), None)?;
         if !edit.plan.renamed.is_empty() {
             self.once("told", |cx| {
@@ -381,7 +381,7 @@ impl Cx<'_> {
     }
 
     /// The errors of files, within a short time. They are of the files as they are when this is first asked.
-    fn errors(&mut self, key: &str, files: &[PathBuf]) -> Step<Arc<Vec<FileReport>>> {
+    fn errors(&mut self, key: &str, files: &[PathBuf]) -> Step<Arc<[FileReport]>> {
         if let Some(reports) = self.reports(key) {
             return Ok(reports);
         }

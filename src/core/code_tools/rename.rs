@@ -38,7 +38,7 @@ impl Cx<'_> {
         let mut notes = self.proof_of_rename(&meant, loading)?;
         let process = self.once("process", |cx| cx.process_of(server));
         let Some(edit) = self.asked_to_rename(&meant, new_name)? else {
-            return loading_error(format!("more files come into the rename each time that {name} is asked"));
+            return loading_error(&format!("more files come into the rename each time that {name} is asked"));
         };
         // A process that has just started knows a part of the project.
         if self.once("same process", |cx| cx.process_of(server)) != process {
@@ -53,6 +53,8 @@ impl Cx<'_> {
         Ok(planned.map(|mut edit| {
             edit.notes.splice(0..0, notes);
             edit.names = Some((meant.word, new_name.to_owned()));
+            // The file that is meant comes first.
+            edit.plan.files.sort_by_key(|it| it.file != meant.file);
             edit
         }))
     }
@@ -82,7 +84,7 @@ impl Cx<'_> {
     fn proof_of_rename(&mut self, meant: &Meant, loading: Option<String>) -> Step<Vec<String>> {
         if !self.view(meant.server).offers("referencesProvider", "textDocument/references") {
             return match loading {
-                Some(why) => loading_error(why),
+                Some(why) => loading_error(&why),
                 None => {
                     let name = &self.view(meant.server).name;
                     Ok(vec![format!(
@@ -96,7 +98,7 @@ impl Cx<'_> {
         let question = Question { key: "whole", method: "textDocument/references", params };
         let whole = self.whole(meant, &question)?;
         match whole.incomplete {
-            Some(why) => loading_error(why),
+            Some(why) => loading_error(&why),
             None => Ok(whole.notes),
         }
     }
@@ -162,6 +164,6 @@ impl Cx<'_> {
     }
 }
 
-fn loading_error<T>(why: String) -> Step<T> {
+fn loading_error<T>(why: &str) -> Step<T> {
     fail(Code::Loading, format!("{why}; nothing is renamed, because places would be left out: ask again"))
 }

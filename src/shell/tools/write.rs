@@ -236,7 +236,10 @@ impl Plan {
             self.n_begun += 1;
             entry.keep_old().map_err(failed(entry.path()))?;
             moment().map_err(failed(entry.path()))?;
-            entry.replace().map_err(failed(entry.path()))?;
+            entry.replace().map_err(|errno| match errno {
+                Errno::STALE => WriteFault::Changed(entry.path().to_owned()),
+                other => failed(entry.path())(other),
+            })?;
             moment().map_err(failed(entry.path()))?;
             folders.extend(entry.open_folders());
         }

@@ -12,10 +12,12 @@ fn insert(text: &str) -> Value {
     json!({"range": {"start": start, "end": start}, "newText": text})
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "tests say `json!` in the middle of a call")]
 fn text_edit(name: &str, version: Value, text: &str) -> Value {
     json!({"textDocument": {"uri": uri(name), "version": version}, "edits": [insert(text)]})
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "tests say `json!` in the middle of a call")]
 fn changes(all: Value) -> Value {
     json!({"documentChanges": all})
 }
@@ -212,10 +214,11 @@ impl Slow {
                 files.remove(&from);
                 files.insert(to, (String::new(), first + &rest));
             }
-            Slow::Delete(file, ignore) => match files.remove(&file) {
-                None => return ignore.then_some(()),
-                Some(_) => {}
-            },
+            Slow::Delete(file, ignore) => {
+                if files.remove(&file).is_none() {
+                    return ignore.then_some(());
+                }
+            }
         }
         Some(())
     }

@@ -32,6 +32,7 @@ fn example() -> World {
 }
 
 /// The text edit of a line of a file.
+#[allow(clippy::needless_pass_by_value, reason = "tests say `json!` in the middle of a call")]
 fn edit(file: &str, version: Value, line: u32, text: &str) -> Value {
     let range = json!({"start": {"line": line, "character": 0}, "end": {"line": line, "character": 0}});
     json!({"textDocument": {"uri": format!("file:///ws/{file}"), "version": version}, "edits": [{"range": range, "newText": text}]})

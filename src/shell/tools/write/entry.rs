@@ -180,13 +180,11 @@ impl Entry {
         }
     }
 
-    /// Carries it out.
+    /// Carries it out. [`Errno::STALE`]: there is something else than what was seen.
     pub(super) fn replace(&self) -> Result<(), Errno> {
         match self {
-            Entry::Put { spot, draft, backup: Some(_), .. } => {
-                renameat(spot.folder(), draft, spot.folder(), &spot.name)
-            }
-            Entry::Put { spot, draft, backup: None, .. } => rename((spot, draft), (spot, &spot.name)),
+            Entry::Put { spot, draft, before: Some(before), .. } => exchange(spot, draft, *before),
+            Entry::Put { spot, draft, before: None, .. } => rename((spot, draft), (spot, &spot.name)),
             Entry::Remove { spot, backup, inode } => match spot.inode() == Some(*inode) {
                 true => rename((spot, &spot.name), (spot, backup)),
                 false => Err(Errno::STALE),
@@ -205,7 +203,7 @@ impl Entry {
                 let is_taken =
                     spot.is_missing(draft) && backup.as_ref().is_none_or(|it| !spot.is_missing(it));
                 match spot.hash(&spot.name) {
-                    Some(now) if now == *after && is_taken => Done::Yes,
+                    Some(now) if now == *after => Done::Yes,
                     Some(now) if Some(now) == *before => Done::No,
                     None if before.is_none() && spot.is_missing(&spot.name) => Done::No,
                     Some(_) | None if is_taken => Done::ChangedSince,
@@ -281,6 +279,31 @@ fn copy(folder: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
     let mut file = File::from(file);
     let written = file.write_all(&bytes).and_then(|()| file.sync_all());
     written.map_err(|it| Errno::from_io_error(&it).unwrap_or(Errno::IO))
+}
+
+/// Puts a new text in the place of the old one. Whatever is replaced is looked at: another program may have written it in
+/// the last moment.
+fn exchange(spot: &Spot, draft: &OsStr, before: u64) -> Result<(), Errno> {
+    let folder = spot.folder();
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        let exchange = || renameat_with(folder, draft, folder, &spot.name, RenameFlags::EXCHANGE);
+        match exchange() {
+            Ok(()) if spot.hash(draft) == Some(before) => return unlinkat(folder, draft, AtFlags::empty()),
+            Ok(()) => {
+                exchange()?;
+                return Err(Errno::STALE);
+            }
+            // Some file systems cannot do that.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    match spot.hash(&spot.name) == Some(before) {
+        true => renameat(folder, draft, folder, &spot.name),
+        false => Err(Errno::STALE),
+    }
 }
 
 /// Gives something a name that nothing has.

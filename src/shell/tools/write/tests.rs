@@ -213,24 +213,31 @@ fn text_that_has_changed_stops_the_edit_before_it_begins() {
 
 #[test]
 fn text_that_changes_meanwhile_is_not_replaced() {
-    for at in 0..9 {
+    let write = |disk: &Disk| fs::write(disk.path("b.py"), "by another program\n").unwrap();
+    let replace = |disk: &Disk| {
+        fs::write(disk.path("other"), "by another program\n").unwrap();
+        fs::rename(disk.path("other"), disk.path("b.py")).unwrap();
+    };
+    let mut n_changed = 0;
+    for (at, way) in (0..12).flat_map(|at| [(at, 0), (at, 1)]) {
         let disk = example();
         let n = Cell::new(0);
         let moment: Moment<'_> = &|| {
             if n.replace(n.get() + 1) == at {
-                fs::write(disk.path("b.py"), "by another program\n").unwrap();
+                if way == 0 { write(&disk) } else { replace(&disk) }
             }
             Ok(())
         };
         let done = disk.edit(changes(&disk), moment);
-        let text = fs::read_to_string(disk.path("b.py")).unwrap();
-        if at < 5 {
-            // While the new texts are written.
-            assert_eq!(done, Err(WriteFault::Changed(disk.path("b.py"))), "at {at}");
-            assert_eq!(text, "by another program\n");
+        // It is kept whenever it comes: before the edit, or after it.
+        assert_eq!(fs::read_to_string(disk.path("b.py")).unwrap(), "by another program\n", "at {at} {way}");
+        if done.is_err() {
+            assert_eq!(done, Err(WriteFault::Changed(disk.path("b.py"))), "at {at} {way}");
             assert_eq!(fs::read_to_string(disk.path("a.py")).unwrap(), "one\n");
+            n_changed += 1;
         }
     }
+    assert!(n_changed >= 14, "{n_changed}");
 }
 
 #[test]

@@ -227,6 +227,11 @@ impl Proxy {
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::ToolRan(_) => self.on_copilot_event(event),
+            Event::Wrote(wrote) => {
+                if let Some(tools) = &mut self.code_tools {
+                    tools.on_wrote(*wrote);
+                }
+            }
             Event::Looked(seen) => {
                 if let Some(tools) = &mut self.code_tools {
                     tools.on_looked(&mut self.mux, *seen);

@@ -36,6 +36,15 @@ impl CodeTool {
         CodeTool::all().find(|it| it.name() == name)
     }
 
+    /// The tool that it is.
+    pub fn tool(self) -> LspTool {
+        match self {
+            CodeTool::Lsp(it) => it,
+            CodeTool::GetErrors => LspTool::Diagnostics,
+            CodeTool::ListCodeUsages => LspTool::References,
+        }
+    }
+
     /// The definition for a model, in the form of `conversation/registerTools`.
     pub fn definition(self) -> Value {
         let files = |about: &str| json!({"type": "array", "items": {"type": "string"}, "description": about});

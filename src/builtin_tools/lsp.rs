@@ -4,10 +4,14 @@
 
 mod answer;
 mod arguments;
+mod diff;
+mod edit_answer;
 mod outline;
 mod pattern;
 mod raw;
 mod text;
+mod text_edits;
+mod workspace_edit;
 
 use serde_json::{Map, Value, json};
 
@@ -16,11 +20,15 @@ pub use self::{
         Answer, Candidate, Code, Diagnostic, FileReport, Found, Freshness, PlaceShown, ToolError, clipped,
         visible,
     },
-    arguments::{DefinitionKind, Direction, LspCall, RawTarget, Severity, Target},
+    arguments::{Apply, DefinitionKind, Direction, LspCall, RawTarget, Severity, Target},
+    diff::diff,
+    edit_answer::{ActionShown, ChangeShown, EditAnswer, EditState, Left, NewErrors, actions_answer},
     outline::{NamePath, Outline, Symbol, kind_name},
     pattern::Pattern,
     raw::{capability_for, clipped_list},
     text::{Position, Range, Text, is_word},
+    text_edits::{Encoding, Splice, TextEdit, spliced, splices},
+    workspace_edit::{EditPlan, Fact, FileChange, PlanError, PlannedFile, WorkspaceEdit, hash_of},
 };
 
 /// A code tool.
@@ -28,20 +36,28 @@ pub use self::{
 pub enum LspTool {
     /// `code_search`
     Search,
+    /// `lsp_apply_edit`
+    ApplyEdit,
     /// `lsp_call_hierarchy`
     CallHierarchy,
+    /// `lsp_code_actions`
+    CodeActions,
     /// `lsp_definition`
     Definition,
     /// `lsp_diagnostics`
     Diagnostics,
     /// `lsp_document_symbols`
     DocumentSymbols,
+    /// `lsp_format`
+    Format,
     /// `lsp_hover`
     Hover,
     /// `lsp_implementations`
     Implementations,
     /// `lsp_references`
     References,
+    /// `lsp_rename`
+    Rename,
     /// `lsp_request`
     Request,
     /// `lsp_start`
@@ -87,8 +103,7 @@ use ParameterType::{Flag, Integer, Object, Text as Word, Texts};
 const SYMBOL: Parameter = optional(
     "symbol",
     Word,
-    "The name of the symbol, or a path of names such as `Graph/add_node`. With `line` or `line_text`: the word to look \
-     at in that line.",
+    "The symbol's name, or a path such as `Graph/add_node`. With `line` or `line_text`: the word in that line.",
 );
 const FILE: Parameter = optional("file", Word, "A file of the workspace.");
 const LINE: Parameter = optional("line", Integer, "A line of `file`, counted from 1.");
@@ -108,15 +123,19 @@ pub(crate) fn is_of_target(name: &str) -> bool {
 
 impl LspTool {
     /// All tools, by name.
-    pub const ALL: [LspTool; 14] = [
+    pub const ALL: [LspTool; 18] = [
         LspTool::Search,
+        LspTool::ApplyEdit,
         LspTool::CallHierarchy,
+        LspTool::CodeActions,
         LspTool::Definition,
         LspTool::Diagnostics,
         LspTool::DocumentSymbols,
+        LspTool::Format,
         LspTool::Hover,
         LspTool::Implementations,
         LspTool::References,
+        LspTool::Rename,
         LspTool::Request,
         LspTool::Start,
         LspTool::Stop,
@@ -129,7 +148,11 @@ impl LspTool {
     pub fn name(self) -> &'static str {
         match self {
             LspTool::Search => "code_search",
+            LspTool::ApplyEdit => "lsp_apply_edit",
             LspTool::CallHierarchy => "lsp_call_hierarchy",
+            LspTool::CodeActions => "lsp_code_actions",
+            LspTool::Format => "lsp_format",
+            LspTool::Rename => "lsp_rename",
             LspTool::Definition => "lsp_definition",
             LspTool::Diagnostics => "lsp_diagnostics",
             LspTool::DocumentSymbols => "lsp_document_symbols",
@@ -150,12 +173,44 @@ impl LspTool {
         LspTool::ALL.into_iter().find(|it| it.name() == name)
     }
 
+    /// Whether it may change files.
+    pub fn writes(self) -> bool {
+        match self {
+            LspTool::ApplyEdit | LspTool::Format | LspTool::Rename => true,
+            LspTool::Search
+            | LspTool::CallHierarchy
+            | LspTool::CodeActions
+            | LspTool::Definition
+            | LspTool::Diagnostics
+            | LspTool::DocumentSymbols
+            | LspTool::Hover
+            | LspTool::Implementations
+            | LspTool::References
+            | LspTool::Request
+            | LspTool::Start
+            | LspTool::Stop
+            | LspTool::TypeHierarchy
+            | LspTool::Workspace
+            | LspTool::WorkspaceSymbols => false,
+        }
+    }
+
     /// What a model reads of it.
     pub fn description(self) -> &'static str {
         match self {
             LspTool::Search => {
                 "Searches the texts of all files for a text or a regular expression. For uses of a symbol, lsp_references knows \
                  better."
+            }
+            LspTool::ApplyEdit => {
+                "Makes the edit of a preview or an action, or nothing if a file has changed since."
+            }
+            LspTool::CodeActions => {
+                "Lists fixes and refactorings for lines, each with the `edit` for lsp_apply_edit."
+            }
+            LspTool::Format => "Formats a file, or lines of it.",
+            LspTool::Rename => {
+                "Renames a symbol in all files, or changes nothing. Reports new errors and where the old name is left."
             }
             LspTool::CallHierarchy => {
                 "Lists the functions that call a function, or that it calls. The answer says whether it is complete."
@@ -164,8 +219,7 @@ impl LspTool {
                 "Finds where a symbol is defined, declared, or where its type is. With `body`, shows the whole text."
             }
             LspTool::Diagnostics => {
-                "Reports errors and warnings of files as they are now. A file that could not be checked is said to be \
-                 NOT CHECKED: that is not the same as having no errors."
+                "Reports errors and warnings of files as they are now. A file that is NOT CHECKED may have errors."
             }
             LspTool::DocumentSymbols => "Lists the symbols of a file: its outline, with lines.",
             LspTool::Hover => "Shows the signature, the type and the documentation of a symbol.",
@@ -251,7 +305,27 @@ impl LspTool {
             optional("server", Word, "The name of a server, instead of `language`."),
             optional("root", Word, "A folder of the workspace."),
         ];
+        const EDIT: [Parameter; 1] = [required("edit", Word, "The `edit` of a preview or an action.")];
+        const PREVIEW: Parameter =
+            optional("preview", Flag, "Whether to show the edit and not make it [default: false].");
+        const RENAME: [Parameter; 2] = [required("new_name", Word, "The new name."), PREVIEW];
+        const ACTIONS: [Parameter; 4] = [
+            required("file", Word, "A file of the workspace."),
+            required("start_line", Integer, "The first line, counted from 1."),
+            optional("end_line", Integer, "The last line [default: start_line]."),
+            optional("kind", Word, "Only this kind, such as `quickfix` or `source.organizeImports`."),
+        ];
+        const FORMAT: [Parameter; 4] = [
+            required("file", Word, "A file of the workspace."),
+            optional("start_line", Integer, "The first line, counted from 1 [default: the whole file]."),
+            optional("end_line", Integer, "The last line [default: start_line]."),
+            PREVIEW,
+        ];
         match self {
+            LspTool::ApplyEdit => EDIT.iter().collect(),
+            LspTool::CodeActions => ACTIONS.iter().collect(),
+            LspTool::Format => FORMAT.iter().collect(),
+            LspTool::Rename => TARGET.iter().chain(&RENAME).collect(),
             LspTool::Search => SEARCH.iter().collect(),
             LspTool::CallHierarchy => TARGET.iter().chain([&DIRECTION_OF_CALLS, &DEPTH]).collect(),
             LspTool::TypeHierarchy => TARGET.iter().chain([&DIRECTION_OF_TYPES, &DEPTH]).collect(),
@@ -284,7 +358,11 @@ impl LspTool {
             properties.insert(it.name.to_owned(), property);
         }
         let required: Vec<&str> = parameters.iter().filter(|it| it.required).map(|it| it.name).collect();
-        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+        let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+        if !required.is_empty() {
+            schema["required"] = required.into();
+        }
+        schema
     }
 }
 

@@ -373,6 +373,7 @@ impl Core for Trials {
             | Event::Prepared(_)
             | Event::ToolRan(_)
             | Event::Looked(_)
+            | Event::Wrote(_)
             | Event::Measured(_)
             | Event::FilesChanged
             | Event::EditorReads(_)

@@ -40,7 +40,8 @@ pub(super) fn serve_self(
     let runtime = world::runtime()?;
     let done = runtime.block_on(async {
         let signals = signals::listen();
-        serve_within(core, world, search, async |stream, quit| editor(stream, signals, quit).await).await
+        let editor = async |stream, quit| editor(stream, signals, quit).await;
+        serve_within(core, world, (search, Settings::default()), editor).await
     });
     runtime.shutdown_background();
     Ok(ExitCode::from(done?))
@@ -50,10 +51,10 @@ pub(super) fn serve_self(
 pub(super) async fn serve_within(
     core: impl driver::Core + 'static,
     world: System,
-    search: Arc<dyn Search>,
+    (search, settings): (Arc<dyn Search>, Settings),
     editor: impl AsyncFnOnce(DuplexStream, mpsc::Sender<i32>) -> io::Result<u8>,
 ) -> io::Result<u8> {
-    let driver = Driver::new(core, world, search, Settings::default());
+    let driver = Driver::new(core, world, search, settings);
     let (near, far) = tokio::io::duplex(PIPE);
     let (input, output) = tokio::io::split(far);
     let (quit, signals) = mpsc::channel(1);

@@ -33,13 +33,28 @@ use crate::{
     core::{Proxy, event::Prepared},
     rpc::{Frame, Kind, RawId, file_uri, text},
     shell::{
+        Settings,
         discover::{CliServers, Env, FoundLanguage, FoundTools, UserConfig, languages_found, prepare_tools},
         driver,
+        goals::state_folder,
         record::Recorded,
         signals,
     },
     util::json,
 };
+
+/// The kinds of code actions, of which servers may make more special ones.
+const ACTION_KINDS: [&str; 9] = [
+    "",
+    "quickfix",
+    "refactor",
+    "refactor.extract",
+    "refactor.inline",
+    "refactor.rewrite",
+    "source",
+    "source.organizeImports",
+    "source.fixAll",
+];
 
 /// How many entries of the workspace are looked at for its languages.
 const MOST_ENTRIES: usize = 300_000;
@@ -185,6 +200,7 @@ impl Opening {
         let world = world::open_world(&identity, &search.search.env);
         let recorder = search.search.recorder(args, identity);
         let core = Proxy::new(identity);
+        let settings = Settings { state: state_folder(&search.search.env), ..Settings::default() };
         let search = Arc::new(search);
         let editor = async |stream, quit| {
             let (session, serving) = Session::begin(stream, initialize, without);
@@ -195,8 +211,10 @@ impl Opening {
             done
         };
         match recorder {
-            Some(recorder) => serve_within(Recorded::new(core, recorder), world, search, editor).await,
-            None => serve_within(core, world, search, editor).await,
+            Some(recorder) => {
+                serve_within(Recorded::new(core, recorder), world, (search, settings), editor).await
+            }
+            None => serve_within(core, world, (search, settings), editor).await,
         }
     }
 }
@@ -309,6 +327,14 @@ fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>, chosen_fo
                 "workspaceFolders": true,
                 "configuration": true,
                 "symbol": {},
+                "workspaceEdit": {
+                    "documentChanges": true,
+                    "resourceOperations": ["create", "rename", "delete"],
+                    "failureHandling": "transactional",
+                    "normalizesLineEndings": true,
+                    "changeAnnotationSupport": {},
+                },
+                "fileOperations": {"didRename": true},
                 "didChangeWatchedFiles": {"dynamicRegistration": true, "relativePatternSupport": true},
             },
             "textDocument": {
@@ -322,6 +348,17 @@ fn initialize(folders: &[PathBuf], missing: &BTreeMap<String, String>, chosen_fo
                 "documentSymbol": {"hierarchicalDocumentSymbolSupport": true},
                 "publishDiagnostics": {"versionSupport": true, "relatedInformation": true},
                 "diagnostic": {"dynamicRegistration": true, "relatedDocumentSupport": false},
+                "rename": {"prepareSupport": true, "honorsChangeAnnotations": true},
+                "codeAction": {
+                    "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ACTION_KINDS}},
+                    "isPreferredSupport": true,
+                    "disabledSupport": true,
+                    "dataSupport": true,
+                    "resolveSupport": {"properties": ["edit"]},
+                    "honorsChangeAnnotations": true,
+                },
+                "formatting": {},
+                "rangeFormatting": {},
                 "callHierarchy": {},
                 "typeHierarchy": {},
             },

@@ -16,7 +16,11 @@ use super::{
     code_tools::{Languages, ToolInfo, search, serve, tools},
     print, tell,
 };
-use crate::{builtin_tools::lsp::Answer, config::LspToolsConfig, shell::discover::Env};
+use crate::{
+    builtin_tools::lsp::{Answer, Code, ToolError},
+    config::LspToolsConfig,
+    shell::discover::Env,
+};
 
 /// Exit status if there is what was asked for.
 const DONE: u8 = 0;
@@ -46,8 +50,16 @@ pub(super) fn run(args: &Args, asked: &Lsp) -> anyhow::Result<ExitCode> {
                 tell(what);
             }
         };
+        let asking = async {
+            let answer = session.call(&tool, &arguments, show).await;
+            match wanted_edit(&asked.task, &answer) {
+                None => answer,
+                Some(Ok(edit)) => session.call("lsp_apply_edit", &json!({"edit": edit}), show).await,
+                Some(Err(why)) => ToolError::new(Code::Refused, why).answer(),
+            }
+        };
         let answer = tokio::select! {
-            answer = session.call(&tool, &arguments, show) => answer,
+            answer = asking => answer,
             Some(signal) = signals.recv() => {
                 quit.send(signal).await.ok();
                 return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
@@ -78,8 +90,13 @@ fn status(answer: &Answer) -> u8 {
             _ => NOT_SO,
         };
     }
-    let files = it["files"].as_array().into_iter().flatten();
-    let n_found = files.clone().filter_map(|it| it["total"].as_u64()).sum::<u64>();
+    let list = |key: &str| it[key].as_array().into_iter().flatten();
+    let files = list("files").chain(list("diagnostics"));
+    let of_file = |it: &Value| match &it["total"] {
+        Value::Null => it["diagnostics"].as_array().map_or(0, |it| it.len() as u64),
+        total => total.as_u64().unwrap_or_default(),
+    };
+    let n_found = files.clone().map(of_file).sum::<u64>();
     let is_unknown = files.filter(|it| it["freshness"] == "unknown").count() > 0;
     match (n_found, is_unknown || it["complete"] == false) {
         (0, false) => DONE,
@@ -154,6 +171,27 @@ fn call(task: &LspTask, cwd: &Path) -> anyhow::Result<Call> {
         }
         LspTask::Implementations { target } => of_target("lsp_implementations", target, json!({})),
         LspTask::Hover { target } => of_target("lsp_hover", target, json!({})),
+        LspTask::Rename { words, preview: _, yes } => {
+            let (new_name, words) = words.split_last().context("the new name is missing")?;
+            let target = TargetWords { words: words.to_vec() };
+            of_target("lsp_rename", &target, json!({"new_name": new_name, "preview": !yes}))
+        }
+        LspTask::Format { file, lines, preview } => {
+            let mut arguments = json!({"file": absolute(file), "preview": preview});
+            if let Some(lines) = lines {
+                let (first, last) = span(lines).with_context(|| format!("{lines:?} names no lines"))?;
+                (arguments["start_line"], arguments["end_line"]) = (first.into(), last.into());
+            }
+            Call { tool: "lsp_format".to_owned(), arguments, files: vec![file.clone()] }
+        }
+        LspTask::Actions { place, kind, apply: _ } => {
+            let found = place.rsplit_once(':').and_then(|(file, lines)| Some((file, span(lines)?)));
+            let (file, (first, last)) =
+                found.with_context(|| format!("{place:?} names no line of a file"))?;
+            let arguments =
+                json!({"file": absolute(file), "start_line": first, "end_line": last, "kind": kind});
+            Call { tool: "lsp_code_actions".to_owned(), arguments, files: vec![file.to_owned()] }
+        }
         LspTask::Calls { target, outgoing } => {
             let direction = if *outgoing { "outgoing" } else { "incoming" };
             of_target("lsp_call_hierarchy", target, json!({"direction": direction}))
@@ -186,6 +224,34 @@ fn call(task: &LspTask, cwd: &Path) -> anyhow::Result<Call> {
         LspTask::Servers | LspTask::Tools => {
             Call { tool: "lsp_workspace".to_owned(), arguments: json!({}), files: Vec::new() }
         }
+    })
+}
+
+/// `FIRST-LAST` or `LINE`, as two numbers.
+fn span(lines: &str) -> Option<(u32, u32)> {
+    match lines.split_once('-') {
+        Some((first, last)) => Some((first.parse().ok()?, last.parse().ok()?)),
+        None => lines.parse().ok().map(|it| (it, it)),
+    }
+}
+
+/// The edit of the action that is to be made, by the beginning of its title. `None`: none is.
+fn wanted_edit(task: &LspTask, answer: &Answer) -> Option<Result<String, String>> {
+    let LspTask::Actions { apply: Some(title), .. } = task else { return None };
+    if !answer.ok {
+        return None;
+    }
+    let all = answer.structured["actions"].as_array().into_iter().flatten();
+    let fits = |it: &&Value| it["title"].as_str().is_some_and(|it| it.starts_with(title.as_str()));
+    let fitting: Vec<&Value> = all.filter(fits).collect();
+    let exact = fitting.iter().find(|it| it["title"].as_str() == Some(title));
+    Some(match (exact, fitting.as_slice()) {
+        (Some(one), _) | (None, [one]) => {
+            let why = || one["disabled"].as_str().unwrap_or("it has no edit").to_owned();
+            one["edit"].as_str().map(ToOwned::to_owned).ok_or_else(why)
+        }
+        (None, []) => Err(format!("no action begins with {title:?}\n{}", answer.text)),
+        (None, several) => Err(format!("{} actions begin with {title:?}\n{}", several.len(), answer.text)),
     })
 }
 
@@ -264,6 +330,13 @@ mod tests {
             (json!({"error": {"code": "bad_arguments"}}), USAGE),
             (json!({"error": {"code": "timeout"}}), NOT_SURE),
             (json!({"error": {"code": "no_symbol"}}), NOT_SO),
+            (json!({"error": {"code": "loading"}}), NOT_SURE),
+            (json!({"applied": true, "diagnostics": [{"diagnostics": []}]}), DONE),
+            (json!({"applied": true, "diagnostics": [{"diagnostics": [{}]}]}), NOT_SO),
+            (
+                json!({"applied": true, "diagnostics": [{"diagnostics": [], "freshness": "unknown"}]}),
+                NOT_SURE,
+            ),
             (json!({"files": [{"freshness": "exact", "total": 0}]}), DONE),
             (json!({"files": [{"freshness": "unknown", "total": 0}]}), NOT_SURE),
             (

@@ -71,14 +71,18 @@ const CORE: &str = "core";
 const ALL: &str = "all";
 
 /// The tools of `core`.
-pub(crate) const CORE_TOOLS: [&str; 10] = [
+pub(crate) const CORE_TOOLS: [&str; 14] = [
+    "lsp_apply_edit",
     "lsp_call_hierarchy",
+    "lsp_code_actions",
     "lsp_definition",
     "lsp_diagnostics",
     "lsp_document_symbols",
+    "lsp_format",
     "lsp_hover",
     "lsp_implementations",
     "lsp_references",
+    "lsp_rename",
     "lsp_type_hierarchy",
     "lsp_workspace",
     "lsp_workspace_symbols",

@@ -7,14 +7,17 @@
 //! **No answer is wrong without saying so**: a call ends with a result that says whether it is complete or fresh, or
 //! with an error that says whether asking again may help.
 
+mod actions;
 mod call;
 mod diagnostics;
+mod edits;
 mod files;
 mod flows;
 mod hierarchy;
 mod places;
 mod raw;
 mod reading;
+mod rename;
 mod search;
 mod spanning;
 mod target;
@@ -31,6 +34,7 @@ use serde_json::{Value, json};
 
 use self::{
     call::{Call, Memo, ServerError},
+    edits::Edits,
     files::Files,
     places::Snapshots,
     view::{View, Work},
@@ -73,6 +77,7 @@ pub(crate) struct CodeTools {
     looks: BTreeMap<u64, (u64, String)>,
     files: Files,
     snapshots: Snapshots,
+    edits: Edits,
     /// Files that hold a word and were found not to mean the symbol, by server, symbol and file, with their text's hash.
     refuted: BTreeMap<(ServerId, String, PathBuf), u64>,
     /// The servers that `lsp_start` has given, by the names that it gave them.
@@ -136,6 +141,7 @@ impl CodeTools {
             looks: BTreeMap::new(),
             files: Files::default(),
             snapshots: Snapshots::default(),
+            edits: Edits::default(),
             refuted: BTreeMap::new(),
             handles: BTreeMap::new(),
             checked: 0,
@@ -243,6 +249,10 @@ impl CodeTools {
         let Some(number) = self.calls.values().find(|it| it.is_of(client, &id)).map(|it| it.number) else {
             return false;
         };
+        // An edit is made whole. Its answer, which comes soon, says so.
+        if self.calls.get(&number).is_some_and(Call::has_begun_to_write) {
+            return true;
+        }
         if let Some(call) = self.calls.remove(&number) {
             mux.fail(&call.owner, &Failure::new(Cause::Cancelled, "cancelled"));
         }

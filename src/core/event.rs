@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    builtin_tools::lsp::FileChange,
     config::{Combine, Config, ServerConfig, ToolsConfig},
     rpc::{Frame, RawId},
 };
@@ -331,7 +332,7 @@ pub struct Word {
     pub text: String,
     /// How it may stand in a line.
     pub matching: WordMatch,
-    /// The endings of the files to search.
+    /// The endings of the files to search. An empty one fits each file, also one that does not count.
     pub endings: Vec<String>,
 }
 
@@ -413,6 +414,55 @@ pub enum Unreadable {
     Large,
     /// The operating system refuses it.
     Denied,
+}
+
+/// An edit of files of the workspace, for the code tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Write {
+    /// The number for the answer.
+    pub number: u64,
+    /// The workspace folders.
+    pub folders: Vec<PathBuf>,
+    /// All of it.
+    pub changes: Vec<FileChange>,
+}
+
+/// The result of a [`Write`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wrote {
+    /// Its number.
+    pub number: u64,
+    /// Whether all of it is made. Otherwise nothing is, except as the fault says.
+    pub result: Result<(), WriteFault>,
+}
+
+/// Why an edit was not made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteFault {
+    /// This file is not as the edit assumes.
+    Changed(PathBuf),
+    /// This file is outside the workspace, or a link leads out.
+    Outside(PathBuf),
+    /// lspool does not write there.
+    Refused(String),
+    /// An error of the operating system. What was replaced is put back.
+    Failed(String),
+    /// The same, and not all could be put back.
+    Broken(String),
+}
+
+impl WriteFault {
+    /// What it is about.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            WriteFault::Changed(file) => format!("{} has changed", file.display()),
+            WriteFault::Outside(file) => format!("{} is outside the workspace", file.display()),
+            WriteFault::Refused(why) | WriteFault::Failed(why) | WriteFault::Broken(why) => why.clone(),
+        }
+    }
 }
 
 /// The measurements of the shell.
@@ -602,6 +652,8 @@ pub enum Event {
     ToolRan(Frame),
     /// The answer to [`Effect::Look`].
     Looked(Box<Seen>),
+    /// The answer to [`Effect::Write`].
+    Wrote(Box<Wrote>),
     /// The answer to [`Effect::Measure`].
     Measured(Box<Measured>),
     /// A configuration file has changed, appeared, or disappeared.
@@ -702,6 +754,8 @@ pub enum Effect {
     CancelTool(RawId),
     /// Look at the files of the workspace; answered by [`Event::Looked`], in the order of the looks.
     Look(Box<Look>),
+    /// Make an edit of files, whole or not at all, between two looks; answered by [`Event::Wrote`].
+    Write(Box<Write>),
     /// Measure the memory of these processes, and count the dropped messages; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
     /// Answer this request with the backend's stderr: `{"lines": […]}`. A follower gets each further line in a

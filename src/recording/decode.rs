@@ -91,6 +91,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         }
         Kind::ToolRan => Event::ToolRan(frame(line)?),
         Kind::Looked => Event::Looked(Box::new(data(line)?)),
+        Kind::Wrote => Event::Wrote(Box::new(data(line)?)),
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -119,6 +120,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::RunTool
         | Kind::CancelTool
         | Kind::Look
+        | Kind::Write
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput

@@ -14,10 +14,11 @@ use super::{
     redactor::{About, Redactor},
 };
 use crate::{
+    builtin_tools::lsp::FileChange,
     config::Config,
     core::{
         Identity, Proxy,
-        event::{ClientId, Effect, Event, Look, Peer, Seen, StoredTeam},
+        event::{ClientId, Effect, Event, Look, Peer, Seen, StoredTeam, Write},
     },
     rpc::{self, Frame},
     util::redact::is_name,
@@ -53,6 +54,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::KeepMode(_)
         | Effect::RunTool { .. }
         | Effect::Look(_)
+        | Effect::Write(_)
         | Effect::CancelTool(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
@@ -182,6 +184,7 @@ impl Encoder {
                 let data = self.seen(seen);
                 line(Kind::Looked).data(&data).finish()
             }
+            Event::Wrote(wrote) => line(Kind::Wrote).data(&self.own(wrote)).finish(),
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -285,6 +288,10 @@ impl Encoder {
                 line(Kind::CancelTool).data(&data).finish()
             }
             Effect::Look(look) => line(Kind::Look).data(&self.look(look)).finish(),
+            Effect::Write(write) => {
+                let data = self.write(write);
+                line(Kind::Write).data(&data).finish()
+            }
             Effect::Measure(all) => {
                 let processes = all.iter().map(|it| (*it).into()).collect();
                 let data = self.own(&format::Measure { processes });
@@ -382,6 +389,18 @@ impl Encoder {
             grep.query = self.redactor.content(&grep.query);
         }
         self.own(&look)
+    }
+
+    fn write(&mut self, write: &Write) -> Vec<u8> {
+        let mut write = write.clone();
+        if !self.redactor.keeps_texts() {
+            for change in &mut write.changes {
+                if let FileChange::Put { text, .. } = change {
+                    *text = self.redactor.content(text);
+                }
+            }
+        }
+        self.own(&write)
     }
 
     /// A value of lspool itself, without secrets.

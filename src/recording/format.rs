@@ -139,6 +139,8 @@ pub enum Kind {
     ToolRan,
     /// In: the files of the workspace. [`Seen`](crate::core::event::Seen).
     Looked,
+    /// In: an edit of files is made, or not. [`Wrote`](crate::core::event::Wrote).
+    Wrote,
     /// In: the memory of processes, and the dropped messages. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
@@ -186,6 +188,8 @@ pub enum Kind {
     CancelTool,
     /// Out: look at the files of the workspace. [`Look`](crate::core::event::Look).
     Look,
+    /// Out: make an edit of files. [`Write`](crate::core::event::Write).
+    Write,
     /// Out: measure the memory of processes. [`Measure`].
     Measure,
     /// Out: send a backend's stderr to `peer`. [`Logs`].

@@ -143,7 +143,7 @@ impl<C: Core, W: World> Driver<C, W> {
             logs: BTreeMap::new(),
             watch: None,
             measuring: None,
-            tools: Tools::default(),
+            tools: Tools::new(settings.state.clone()),
             dropped: Drops::default(),
             effects: Effects::new(),
             n_steps: 0,
@@ -354,6 +354,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::ModeKept { .. }
             | Event::ToolRan(_)
             | Event::Looked(_)
+            | Event::Wrote(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -459,6 +460,7 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             Effect::CancelTool(id) => self.tools.cancel(&id),
             Effect::Look(look) => self.tools.look(*look, &self.events),
+            Effect::Write(write) => self.tools.write(*write, &self.events),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
@@ -682,7 +684,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let editor = self.editor.clone();
         let mut farewell = Box::pin(timeout(self.settings.farewell, editor.drained()));
         let mut last_call = Box::pin(sleep(self.settings.last_call + patience));
-        let mut tools = Box::pin(std::mem::take(&mut self.tools).end());
+        let mut tools = Box::pin(std::mem::replace(&mut self.tools, Tools::new(None)).end());
         let (mut is_read, mut is_idle) = (false, false);
         while !(is_read && is_idle && self.processes.is_empty()) {
             tokio::select! {

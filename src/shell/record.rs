@@ -22,6 +22,7 @@ use std::{
 
 use super::driver::Core;
 use crate::{
+    builtin_tools::lsp::FileChange,
     config::Config,
     core::{
         Identity,
@@ -176,6 +177,13 @@ fn size(it: &Happening) -> usize {
         }
         Happening::Event(Event::Looked(seen)) => {
             seen.texts.iter().map(|(_, it)| it.as_ref().map_or(0, String::len)).sum()
+        }
+        Happening::Effect(Effect::Write(write), _) => {
+            let text = |it: &FileChange| match it {
+                FileChange::Put { text, .. } => text.len(),
+                FileChange::Remove { .. } | FileChange::Move { .. } => 0,
+            };
+            write.changes.iter().map(text).sum()
         }
         Happening::Event(Event::Exited { stderr, .. }) => stderr.len(),
         Happening::Event(_) | Happening::Effect(..) | Happening::Timeout | Happening::Panic => 0,

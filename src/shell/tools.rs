@@ -15,6 +15,7 @@ mod search;
 mod tests;
 mod walk;
 mod workspace;
+mod write;
 
 use std::{
     cell::Cell,
@@ -50,7 +51,7 @@ use super::{
 use crate::{
     builtin_tools::{Call, CodeTool, Outcome, Tool, accepted, bare, is_allowed, lsp::LspTool},
     config::ToolsConfig,
-    core::event::{Event, Launch, Look, Scope},
+    core::event::{Event, Launch, Look, Scope, Write},
     rpc::{Frame, RawId, path, text},
     util::json,
 };
@@ -71,13 +72,6 @@ pub(super) struct Tools {
     looker: Looker,
 }
 
-impl Default for Tools {
-    fn default() -> Tools {
-        let known = Known::default();
-        Tools::with(Arc::new(move |folders| Workspace::open(folders, &known)), confine::can_confine)
-    }
-}
-
 impl fmt::Debug for Tools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tools").field("running", &self.running).finish_non_exhaustive()
@@ -92,6 +86,13 @@ struct Running {
 }
 
 impl Tools {
+    /// `state` is the folder for state that outlives lspool.
+    pub(super) fn new(state: Option<PathBuf>) -> Tools {
+        let known = Known::default();
+        let open: Opener = Arc::new(move |folders| Workspace::open(folders, &known));
+        Tools { looker: Looker::new(state), ..Tools::with(open, confine::can_confine) }
+    }
+
     fn with(open: Opener, can_confine: fn() -> bool) -> Tools {
         let means = Means { open, can_confine, is_told: Cell::default() };
         Tools { running: BTreeMap::new(), means: Rc::new(means), looker: Looker::default() }
@@ -141,6 +142,12 @@ impl Tools {
     pub(super) fn look(&self, look: Look, events: &Events) {
         let open = self.means.open.clone();
         self.looker.look(look, move |folders| open(folders), events);
+    }
+
+    /// Makes an edit of files, after all earlier looks; [`Event::Wrote`] has the result.
+    pub(super) fn write(&self, write: Write, events: &Events) {
+        let open = self.means.open.clone();
+        self.looker.write(write, move |folders| open(folders), events);
     }
 
     /// Cancels a call. It still gets an answer.

@@ -1,5 +1,7 @@
 //! `lspool lsp` with real servers: whole answers, fresh diagnostics, and nothing of the workspace is run.
 
+mod edits;
+
 use std::{
     fmt::Write as _,
     fs,

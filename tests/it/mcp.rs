@@ -445,6 +445,44 @@ fn paths_through_a_link_above_the_workspace_are_inside_for_a_real_server() {
 }
 
 #[test]
+fn edits_are_shown_and_made_with_a_real_server() {
+    let sandbox = project();
+    let text = |name: &str| fs::read_to_string(sandbox.workspace().join(name)).unwrap();
+    let before = [text("tools/greet.py"), text("main.py")];
+    let mut client = Client::start(mcp(&sandbox));
+    client.initialize(json!({}));
+    let rename = json!({"symbol": "greet", "file": "tools/greet.py", "new_name": "hail", "preview": true});
+    let shown = client.call(1, "lsp_rename", rename.clone());
+    let edit = json!({"edit": shown["structuredContent"]["edit"]});
+    assert_eq!(shown["structuredContent"]["applied"], false, "{shown}");
+    assert_eq!([text("tools/greet.py"), text("main.py")], before);
+
+    // Another program changes a file, and changes it back.
+    sandbox.write("main.py", "print(1)\n");
+    let refused = client.call(2, "lsp_apply_edit", edit.clone());
+    assert_eq!(refused["structuredContent"]["error"]["code"], "changed", "{refused}");
+    sandbox.write("main.py", &before[1]);
+    let made = client.call(3, "lsp_apply_edit", edit.clone());
+    assert_eq!(made["structuredContent"]["applied"], true, "{made}");
+    assert_eq!(
+        [text("tools/greet.py"), text("main.py")],
+        before.clone().map(|it| it.replace("greet(", "hail(").replace("import greet", "import hail"))
+    );
+    let again = client.call(4, "lsp_apply_edit", edit);
+    assert_eq!(again["structuredContent"]["error"]["code"], "expired", "{again}");
+
+    // The server knows the new name, and dies while it is asked to change it back.
+    for process in client.mark.processes_running("pyright") {
+        process.kill(Signal::KILL);
+    }
+    let back = json!({"symbol": "hail", "file": "tools/greet.py", "new_name": "greet"});
+    let made = client.call(5, "lsp_rename", back);
+    assert_eq!(made["structuredContent"]["applied"], true, "{made}");
+    assert_eq!([text("tools/greet.py"), text("main.py")], before);
+    assert_eq!(client.leave().0, Some(0));
+}
+
+#[test]
 fn cancelled_calls_are_not_answered_and_progress_counts_up() {
     let sandbox = project();
     // This one never starts, and lspool does not wait for it at the end.

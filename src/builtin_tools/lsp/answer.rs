@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+/// The longest text of an answer, in bytes.
+pub(super) const MOST_OF_TEXT: usize = 16 << 10;
 /// How much of a line is shown, in characters.
 const MOST_OF_LINE: usize = 200;
 
@@ -489,7 +491,7 @@ impl FileReport {
 }
 
 impl Diagnostic {
-    fn value(&self) -> Value {
+    pub(super) fn value(&self) -> Value {
         json!({
             "line": self.start.0, "character": self.start.1, "end_line": self.end.0, "end_character": self.end.1,
             "severity": self.severity.word(), "code": self.code, "source": self.source,

@@ -40,6 +40,15 @@ pub enum Direction {
     Down,
 }
 
+/// Whether an edit is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apply {
+    /// It is made.
+    Now,
+    /// It is shown.
+    Preview,
+}
+
 /// The severity of a diagnostic, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -105,6 +114,38 @@ pub enum LspCall {
         most: usize,
         /// A cursor.
         after: Option<String>,
+    },
+    /// [`LspTool::ApplyEdit`]
+    ApplyEdit {
+        /// Its id.
+        edit: String,
+    },
+    /// [`LspTool::CodeActions`]
+    CodeActions {
+        /// A path.
+        file: String,
+        /// The first and the last line, from 0.
+        lines: (u32, u32),
+        /// Only this kind.
+        kind: Option<String>,
+    },
+    /// [`LspTool::Format`]
+    Format {
+        /// A path.
+        file: String,
+        /// The first and the last line, from 0.
+        lines: Option<(u32, u32)>,
+        /// Whether it is made.
+        apply: Apply,
+    },
+    /// [`LspTool::Rename`]
+    Rename {
+        /// What.
+        target: Target,
+        /// Its name afterwards.
+        new_name: String,
+        /// Whether it is made.
+        apply: Apply,
     },
     /// [`LspTool::Workspace`]
     Workspace,
@@ -248,6 +289,7 @@ impl LspCall {
             }
         }
         let most = |usual| Ok::<_, String>(it.number("max_results")?.unwrap_or(usual).clamp(1, MOST));
+        let apply = || Ok::<_, String>(if it.flag("preview", false)? { Apply::Preview } else { Apply::Now });
         Ok(match tool {
             LspTool::Search => LspCall::Search {
                 after: it.text("after"),
@@ -258,6 +300,22 @@ impl LspCall {
                 context: it.context()?,
                 most: most(usual)?,
             },
+            LspTool::ApplyEdit => LspCall::ApplyEdit { edit: it.given("edit")?.trim().to_owned() },
+            LspTool::CodeActions => LspCall::CodeActions {
+                file: it.path("file")?,
+                lines: it.lines()?.ok_or("`start_line` is missing")?,
+                kind: it.text("kind"),
+            },
+            LspTool::Format => {
+                LspCall::Format { file: it.path("file")?, lines: it.lines()?, apply: apply()? }
+            }
+            LspTool::Rename => {
+                let new_name = it.given("new_name")?.trim().to_owned();
+                if new_name.contains(char::is_control) {
+                    return Err("`new_name` is not a name".to_owned());
+                }
+                LspCall::Rename { target: it.target()?, new_name, apply: apply()? }
+            }
             LspTool::Workspace => LspCall::Workspace,
             LspTool::WorkspaceSymbols => LspCall::WorkspaceSymbols {
                 query: it.given("query")?,
@@ -445,6 +503,18 @@ impl Arguments<'_> {
         }
     }
 
+    /// `start_line` and `end_line`.
+    fn lines(&self) -> Result<Option<(u32, u32)>, String> {
+        match (self.counted("start_line")?, self.counted("end_line")?) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err("`start_line` is missing".to_owned()),
+            (Some(first), last) => match last.unwrap_or(first) {
+                last if last < first => Err("`end_line` is before `start_line`".to_owned()),
+                last => Ok(Some((first, last))),
+            },
+        }
+    }
+
     fn target(&self) -> Result<Target, String> {
         let symbol = self.text("symbol").map(|it| NamePath::parse(&it)).transpose()?;
         let file = if self.text("file").is_some() { Some(self.path("file")?) } else { None };
@@ -536,6 +606,12 @@ mod tests {
             (LspTool::CallHierarchy, json!({"symbol": "a", "direction": "up"}), "incoming, outgoing"),
             (LspTool::Diagnostics, json!({"files": [3]}), "a list of strings"),
             (LspTool::Workspace, json!({"x": 1}), "it takes none"),
+            (LspTool::Rename, json!({"symbol": "a"}), "`new_name` is missing"),
+            (LspTool::Rename, json!({"symbol": "a", "new_name": "b\nc"}), "not a name"),
+            (LspTool::ApplyEdit, json!({}), "`edit` is missing"),
+            (LspTool::CodeActions, json!({"file": "a"}), "`start_line` is missing"),
+            (LspTool::Format, json!({"file": "a", "end_line": 3}), "`start_line` is missing"),
+            (LspTool::Format, json!({"file": "a", "start_line": 3, "end_line": 2}), "before `start_line`"),
         ] {
             let why = LspCall::read(tool, &arguments, 50).unwrap_err();
             assert!(why.contains(expected), "{arguments}: {why}");

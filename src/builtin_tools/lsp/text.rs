@@ -97,6 +97,11 @@ impl Text {
         self.lines.get(line as usize).map_or("", |(start, end)| &self.text[*start..*end])
     }
 
+    /// The byte of the whole text at which a line begins.
+    pub(super) fn start_of(&self, line: u32) -> Option<usize> {
+        self.lines.get(line as usize).map(|(start, _)| *start)
+    }
+
     /// The lines of a range, whole.
     pub fn lines_of(&self, first: u32, last: u32) -> String {
         (first..=last.min(self.n_lines().saturating_sub(1)))

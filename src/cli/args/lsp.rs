@@ -71,6 +71,44 @@ pub(in crate::cli) enum LspTask {
         #[arg(value_name = "QUERY|FILE")]
         query: String,
     },
+    /// Rename a symbol in all files
+    #[command(override_usage = "lspool lsp rename [OPTIONS] <TARGET> <NEW_NAME>")]
+    Rename {
+        #[expect(clippy::doc_markdown, reason = "it is a help text")]
+        /// FILE:LINE:CHARACTER, FILE NAME, or NAME; and the new name
+        #[arg(value_name = "WORD", required = true, num_args = 2..=3, action = ArgAction::Append)]
+        words: Vec<String>,
+        /// Show the changes and do not make them [default]
+        #[arg(long, conflicts_with = "yes")]
+        preview: bool,
+        /// Make the changes
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Format a file, or lines of it
+    Format {
+        /// A file
+        #[arg(value_name = "FILE")]
+        file: String,
+        /// Only these lines
+        #[arg(long, value_name = "FIRST[-LAST]")]
+        lines: Option<String>,
+        /// Show the changes and do not make them
+        #[arg(long)]
+        preview: bool,
+    },
+    /// List the fixes and refactorings for a line
+    Actions {
+        /// A file and a line, or lines
+        #[arg(value_name = "FILE:FIRST[-LAST]")]
+        place: String,
+        /// List only this kind, such as quickfix or source.organizeImports
+        #[arg(long, value_name = "KIND")]
+        kind: Option<String>,
+        /// Make the action whose title begins with this
+        #[arg(long, value_name = "TITLE")]
+        apply: Option<String>,
+    },
     /// Report the errors and warnings of files
     #[command(
         after_help = "Exit status: 0 if there are none, 1 if there are some, 3 if a file could not be checked."

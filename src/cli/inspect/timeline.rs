@@ -324,6 +324,7 @@ impl Timeline {
             | format::Kind::ModeKept
             | format::Kind::ToolRan
             | format::Kind::Looked
+            | format::Kind::Wrote
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Muttered
@@ -342,6 +343,7 @@ impl Timeline {
             | format::Kind::RunTool
             | format::Kind::CancelTool
             | format::Kind::Look
+            | format::Kind::Write
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

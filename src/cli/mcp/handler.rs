@@ -39,11 +39,12 @@ const EVERY: Duration = Duration::from_secs(1);
 const FRESH: u64 = 60_000;
 
 /// What a model should know before it calls.
-const INSTRUCTIONS: &str = "Language servers answer about the code as it is on the disk now. Prefer these tools to text \
-    search for symbols: lsp_references for all uses, lsp_definition with `body` to read a symbol, lsp_workspace_symbols \
-    to find one by name, lsp_document_symbols for the outline of a file, lsp_diagnostics after each edit. Name a symbol \
-    as `Class/method`, alone or with its file. An answer that begins with INCOMPLETE or NOT CHECKED is not the whole \
-    truth: say so, or ask again later. An error lists candidates: pass one back word for word.";
+const INSTRUCTIONS: &str = "Language servers answer about the code as it is on the disk now. Prefer these \
+    tools to text search for symbols: lsp_references for all uses, lsp_definition with `body` to read a symbol, \
+    lsp_workspace_symbols to find one by name, lsp_document_symbols for the outline of a file, lsp_diagnostics after \
+    each edit, lsp_rename to rename in all files. Name a symbol as `Class/method`, alone or with its file. An answer \
+    that begins with INCOMPLETE or NOT CHECKED is not the whole truth: say so, or ask again later. An error lists \
+    candidates: pass one back word for word.";
 
 /// Answers a client.
 pub(super) struct Handler {

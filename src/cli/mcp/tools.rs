@@ -20,8 +20,10 @@ pub(super) fn list(settings: &LspToolsConfig) -> Vec<Tool> {
 
 fn tool(info: ToolInfo) -> Tool {
     let of = LspTool::named(info.name).expect("the list is made of these");
-    // Tools that write are destructive to MCP; there is none so far.
-    let hints = ToolAnnotations::new().read_only(true).open_world(false);
+    let hints = match of.writes() {
+        true => ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(false),
+        false => ToolAnnotations::new().read_only(true).open_world(false),
+    };
     Tool::new(info.name, info.description, object(info.input_schema))
         .with_title(title(of))
         .with_raw_output_schema(object(output_schema(of)))
@@ -38,7 +40,11 @@ fn object(value: Value) -> Arc<JsonObject> {
 /// Its name for people.
 fn title(tool: LspTool) -> &'static str {
     match tool {
+        LspTool::ApplyEdit => "Make an edit",
         LspTool::CallHierarchy => "Find callers and callees",
+        LspTool::CodeActions => "List fixes and refactorings",
+        LspTool::Format => "Format a file",
+        LspTool::Rename => "Rename a symbol",
         LspTool::Definition => "Find a definition",
         LspTool::Diagnostics => "Report errors and warnings",
         LspTool::DocumentSymbols => "List the symbols of a file",
@@ -61,7 +67,16 @@ fn members(tool: LspTool) -> &'static [(&'static str, &'static str)] {
     const WHY: (&str, &str) = ("why", "string");
     const NEXT: (&str, &str) = ("next", "string");
     const SYMBOL: (&str, &str) = ("symbol", "object");
+    const APPLIED: (&str, &str) = ("applied", "boolean");
+    const EDIT: (&str, &str) = ("edit", "string");
+    const CHANGES: (&str, &str) = ("changes", "array");
+    const DIAGNOSTICS: (&str, &str) = ("diagnostics", "array");
+    const LEFT: (&str, &str) = ("left", "array");
     match tool {
+        LspTool::ApplyEdit => &[APPLIED, CHANGES, DIAGNOSTICS, LEFT],
+        LspTool::CodeActions => &[("actions", "array")],
+        LspTool::Format => &[APPLIED, EDIT, CHANGES, DIAGNOSTICS],
+        LspTool::Rename => &[APPLIED, EDIT, CHANGES, DIAGNOSTICS, LEFT],
         LspTool::CallHierarchy | LspTool::TypeHierarchy => &[COMPLETE, WHY, SYMBOL],
         LspTool::Definition => &[SYMBOL, ("definitions", "array")],
         LspTool::Diagnostics => &[COMPLETE, WHY, ("files", "array")],
@@ -81,13 +96,7 @@ fn members(tool: LspTool) -> &'static [(&'static str, &'static str)] {
 
 /// A schema that holds for errors as well. It leaves open what the elements of lists are, to stay small.
 fn output_schema(tool: LspTool) -> Value {
-    const COMMON: [(&str, &str); 5] = [
-        ("ok", "boolean"),
-        ("notes", "array"),
-        ("truncated", "boolean"),
-        ("total", "integer"),
-        ("error", "object"),
-    ];
+    const COMMON: [(&str, &str); 3] = [("ok", "boolean"), ("notes", "array"), ("error", "object")];
     let properties =
         COMMON.iter().chain(members(tool)).map(|(name, is)| ((*name).to_owned(), json!({"type": is})));
     let properties: JsonObject = properties.collect();
@@ -110,7 +119,13 @@ mod tests {
             let value = serde_json::to_value(&tool).unwrap();
             assert!(value["title"].is_string() && value["description"].is_string(), "{value}");
             assert_eq!(value["outputSchema"]["type"], "object");
-            assert_eq!(value["annotations"], json!({"readOnlyHint": true, "openWorldHint": false}));
+            let expected = match LspTool::named(&tool.name).unwrap().writes() {
+                true => json!({
+                    "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": false,
+                }),
+                false => json!({"readOnlyHint": true, "openWorldHint": false}),
+            };
+            assert_eq!(value["annotations"], expected);
         }
     }
 }

@@ -15,13 +15,14 @@ use serde_json::{Value, json};
 
 use super::{
     Asked, CodeTools,
+    edits::Ready,
     view::{Readiness, View},
 };
 use crate::{
-    builtin_tools::lsp::{Answer, Code, LspCall, Text, ToolError},
+    builtin_tools::lsp::{Answer, Code, FileReport, LspCall, Text, ToolError},
     config::OnLoading,
     core::{
-        event::{ClientId, Look, Peer, Seen, ServerId, Unreadable, Word},
+        event::{ClientId, Look, Peer, Seen, ServerId, Unreadable, Word, WriteFault},
         ids::RequestId,
         mux::{Mux, requests::Owner},
     },
@@ -37,6 +38,10 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// How often a question is asked.
 const TRIES: u32 = 4;
+
+/// Keys without a prefix.
+const PLANNED: &str = "planned";
+const WRITES: &str = "writes";
 
 /// A call.
 #[derive(Debug)]
@@ -65,6 +70,12 @@ pub(super) enum Memo {
     /// The answer of a server, and when it came.
     Answer(Arc<Result<Value, ServerError>>, u64),
     Seen(Arc<Seen>),
+    /// The edit of the call, once it is planned.
+    Ready(Ready),
+    /// What servers said of files at a time.
+    Reports(Arc<[FileReport]>),
+    /// Whether files are written.
+    Wrote(Result<(), WriteFault>),
     Since(Instant),
     Value(Value),
 }
@@ -155,6 +166,11 @@ impl Call {
         matches!(&self.owner, Owner::Client(by, of) if *by == client && of == id)
     }
 
+    /// Whether it changes files, or has.
+    pub(super) fn has_begun_to_write(&self) -> bool {
+        self.memo.contains_key(WRITES)
+    }
+
     pub(super) fn waits_for(&self) -> &str {
         &self.waits
     }
@@ -214,6 +230,11 @@ impl<'a> Cx<'a> {
         self.tools.views.get_mut(&server).expect("a view of each server is there from the beginning")
     }
 
+    /// When a call must have said what it knows.
+    pub(super) fn last_moment(&self) -> Instant {
+        self.call.last_words + LAST / 2
+    }
+
     /// Whether a call must end soon.
     pub(super) fn is_late(&mut self) -> bool {
         let at = self.call.last_words;
@@ -254,6 +275,52 @@ impl<'a> Cx<'a> {
             Some(Memo::Value(value)) => Some(value),
             _ => None,
         }
+    }
+
+    /// The edit of the call, once it is planned.
+    pub(super) fn planned_edit(&self) -> Option<Ready> {
+        match self.call.memo.get(PLANNED) {
+            Some(Memo::Ready(ready)) => Some(ready.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn note_planned(&mut self, ready: Ready) -> Ready {
+        self.call.memo.insert(PLANNED.to_owned(), Memo::Ready(ready.clone()));
+        ready
+    }
+
+    pub(super) fn reports(&self, key: &str) -> Option<Arc<[FileReport]>> {
+        match self.call.memo.get(&self.key(key)) {
+            Some(Memo::Reports(reports)) => Some(Arc::clone(reports)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn note_reports(&mut self, key: &str, reports: Vec<FileReport>) -> Arc<[FileReport]> {
+        let reports: Arc<[FileReport]> = reports.into();
+        let key = self.key(key);
+        self.call.memo.insert(key, Memo::Reports(Arc::clone(&reports)));
+        reports
+    }
+
+    /// The result of a write that has ended.
+    pub(super) fn written(&self, key: &str) -> Option<Result<(), WriteFault>> {
+        match self.call.memo.get(&self.key(key)) {
+            Some(Memo::Wrote(result)) => Some(result.clone()),
+            _ => None,
+        }
+    }
+
+    /// Notes that the call writes. Gives the call and the full key, for the result.
+    pub(super) fn begin_to_write(&mut self, key: &str) -> (u64, String) {
+        let key = self.key(key);
+        self.call.memo.insert(WRITES.to_owned(), Memo::Asked);
+        (self.call.number, key)
+    }
+
+    pub(super) fn has_begun_to_write(&self) -> bool {
+        self.call.has_begun_to_write()
     }
 
     /// When a key was first asked for.

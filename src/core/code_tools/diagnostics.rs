@@ -33,7 +33,7 @@ const MOST_FILES: usize = 200;
 const TRIES: u32 = 20;
 
 /// The command with which typescript-language-server passes questions to tsserver.
-const TSSERVER: &str = "typescript.tsserverRequest";
+pub(super) const TSSERVER: &str = "typescript.tsserverRequest";
 
 /// What one server says of a file.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl Cx<'_> {
     }
 
     /// What all servers of a file say.
-    fn report(&mut self, file: &Path, least: Severity) -> Step<FileReport> {
+    pub(super) fn report(&mut self, file: &Path, least: Severity) -> Step<FileReport> {
         self.text(file)?;
         let servers = self.servers_for(file)?;
         let mut report = FileReport {
@@ -185,6 +185,11 @@ impl Cx<'_> {
         }
         report.diagnostics.sort_by_key(|it| (it.start, it.severity));
         Ok(report)
+    }
+
+    /// The diagnostics of one server.
+    pub(super) fn report_of(&mut self, server: ServerId, file: &Path) -> Step<Vec<Diagnostic>> {
+        self.opinion(server, file).map(|it| it.diagnostics)
     }
 
     /// What one server says.

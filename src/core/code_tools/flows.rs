@@ -36,6 +36,9 @@ impl Cx<'_> {
         if !self.tools.settings.enabled {
             return fail(Code::Refused, "code tools are off: `enabled = false` in [lsp_tools]");
         }
+        if matches!(call, LspCall::Rename { .. } | LspCall::Format { .. } | LspCall::ApplyEdit { .. }) {
+            return self.carry_out_edit(call);
+        }
         for attempt in 0..ATTEMPTS {
             self.prefix = format!("{attempt}/");
             self.used.clear();
@@ -64,6 +67,10 @@ impl Cx<'_> {
 
     fn attempt(&mut self, call: &LspCall) -> Step<Answer> {
         match call {
+            LspCall::Rename { .. } | LspCall::Format { .. } | LspCall::ApplyEdit { .. } => {
+                self.carry_out_edit(call)
+            }
+            LspCall::CodeActions { file, lines, kind } => self.code_actions(file, *lines, kind.as_deref()),
             LspCall::Workspace => Ok(self.workspace()),
             LspCall::WorkspaceSymbols { query, kind, most } => {
                 self.symbols_named(query, kind.as_deref(), *most)

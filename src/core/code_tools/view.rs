@@ -318,6 +318,11 @@ impl View {
         is_static || self.process.registered.values().any(|it| it == method)
     }
 
+    /// A capability, by the names of its members.
+    pub(super) fn capability(&self, keys: &[&str]) -> &Value {
+        keys.iter().fold(&self.capabilities["capabilities"], |it, key| &it[*key])
+    }
+
     /// Whether it runs a command.
     pub(super) fn runs(&self, command: &str) -> bool {
         let commands = &self.capabilities["capabilities"]["executeCommandProvider"]["commands"];
@@ -346,7 +351,7 @@ impl View {
 }
 
 /// What the tools need: a word for it, its capability, its method.
-const ABILITIES: [(&str, &str, &str); 12] = [
+const ABILITIES: [(&str, &str, &str); 14] = [
     ("definition", "definitionProvider", "textDocument/definition"),
     ("declaration", "declarationProvider", "textDocument/declaration"),
     ("type definition", "typeDefinitionProvider", "textDocument/typeDefinition"),
@@ -359,4 +364,6 @@ const ABILITIES: [(&str, &str, &str); 12] = [
     ("call hierarchy", "callHierarchyProvider", "textDocument/prepareCallHierarchy"),
     ("type hierarchy", "typeHierarchyProvider", "textDocument/prepareTypeHierarchy"),
     ("rename", "renameProvider", "textDocument/rename"),
+    ("code actions", "codeActionProvider", "textDocument/codeAction"),
+    ("formatting", "documentFormattingProvider", "textDocument/formatting"),
 ];

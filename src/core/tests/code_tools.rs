@@ -1,6 +1,7 @@
 //! Calls of code tools on a disk and a server that the test controls.
 
 mod complaints;
+mod edits;
 mod model;
 mod proofs;
 mod settings;

@@ -256,7 +256,7 @@ impl Stage {
                 Effect::CancelTool(id) => {
                     self.unwanted.push(serde_json::from_slice(id.as_bytes()).unwrap());
                 }
-                Effect::WatchEditor(_) | Effect::Look(_) => {}
+                Effect::WatchEditor(_) | Effect::Look(_) | Effect::Write(_) => {}
             }
         }
     }

@@ -231,7 +231,8 @@ pub(super) fn rewrite(
     }
 }
 
-static EDITS: Mutex<()> = Mutex::new(());
+/// Edits of lspool wait for each other.
+pub(super) static EDITS: Mutex<()> = Mutex::new(());
 
 /// Replaces the text of a file. A reader finds the old or the new text.
 fn edit(

@@ -25,10 +25,11 @@ use super::{
     search::{Until, matcher},
     walk::Walk,
     workspace::{Missing, Place, Workspace},
+    write::{Journals, UNDISTURBED, recover},
 };
 use crate::{
     config::ToolsConfig,
-    core::event::{Event, Grep, Look, Seen, Unreadable, Word, WordHits, WordMatch},
+    core::event::{Event, Grep, Look, Seen, Unreadable, Word, WordHits, WordMatch, Write, WriteFault, Wrote},
     shell::{inbox::Events, private::Files},
     util::fnv::fnv1a,
 };
@@ -59,6 +60,8 @@ const RACY: Duration = Duration::from_secs(2);
 pub(super) struct Looker {
     known: Arc<Mutex<Stamps>>,
     order: Files,
+    /// The folder for state that outlives lspool.
+    state: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +100,34 @@ impl Stamp {
 }
 
 impl Looker {
+    pub(super) fn new(state: Option<PathBuf>) -> Looker {
+        Looker { state, ..Looker::default() }
+    }
+
+    /// Makes an edit, after all earlier looks.
+    pub(super) fn write(
+        &self,
+        write: Write,
+        open: impl FnOnce(&[PathBuf]) -> Result<Workspace, String> + Send + 'static,
+        events: &Events,
+    ) {
+        let (number, state) = (write.number, self.state.clone());
+        let writing = self.order.after(move || {
+            let workspace = open(&write.folders).map_err(WriteFault::Failed)?;
+            let journals = Journals::of(state.as_deref(), &write.folders);
+            super::write::write(&write, &workspace, &journals, UNDISTURBED)
+        });
+        let events = events.clone();
+        spawn_local(async move {
+            let failed = |error: String| Err(WriteFault::Failed(error));
+            let result = match writing.await.and_then(|it| it) {
+                Ok(result) => result,
+                Err(error) => failed(error.to_string()),
+            };
+            events.tell(Event::Wrote(Box::new(Wrote { number, result })));
+        });
+    }
+
     /// Looks, after all earlier looks.
     pub(super) fn look(
         &self,
@@ -105,10 +136,16 @@ impl Looker {
         events: &Events,
     ) {
         let (known, number) = (self.known.clone(), look.number);
+        let state = self.state.clone();
         let looking = self.order.after(move || {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             match open(&look.folders) {
-                Ok(workspace) => seen(&look, &workspace, &mut known),
+                Ok(workspace) => {
+                    if known.counted.is_none() {
+                        recover(&workspace, &Journals::of(state.as_deref(), &look.folders));
+                    }
+                    seen(&look, &workspace, &mut known)
+                }
                 Err(why) => Seen { number, partial: Some(why), ..Seen::default() },
             }
         });
@@ -141,6 +178,7 @@ fn seen_of(look: &Look, workspace: &Workspace, known: &mut Stamps, most_files: u
         files: Vec::new(),
         all: Vec::new(),
         hidden: Vec::new(),
+        elsewhere: Vec::new(),
     };
     'roots: for root in workspace.folders().map(Path::to_owned).collect::<Vec<_>>() {
         let mut walk = Walk::new(workspace, &root, &until);
@@ -150,7 +188,13 @@ fn seen_of(look: &Look, workspace: &Workspace, known: &mut Stamps, most_files: u
                 it.all.push(path.clone());
             }
             // A workspace folder may be inside another one.
-            if !has_ending(&path, &look.endings) || it.after.contains_key(&path) {
+            if it.after.contains_key(&path) {
+                continue;
+            }
+            if !has_ending(&path, &look.endings) {
+                if look.word.as_ref().is_some_and(|word| has_ending(&path, &word.endings)) {
+                    it.elsewhere.push(path);
+                }
                 continue;
             }
             if it.after.len() >= most_files {
@@ -191,7 +235,7 @@ fn now() -> SystemTime {
 
 fn has_ending(path: &Path, endings: &[String]) -> bool {
     let Some(name) = path.file_name().and_then(|it| it.to_str()) else { return false };
-    endings.iter().any(|it| name == it || it.starts_with('.') && name.ends_with(it.as_str()))
+    endings.iter().any(|it| it.is_empty() || name == it || it.starts_with('.') && name.ends_with(it.as_str()))
 }
 
 /// A look under way.
@@ -208,6 +252,8 @@ struct Sight<'a> {
     all: Vec<PathBuf>,
     /// Files that count and are in a folder that lspool may list but not enter.
     hidden: Vec<PathBuf>,
+    /// Files of other languages that are searched.
+    elsewhere: Vec<PathBuf>,
 }
 
 impl Sight<'_> {
@@ -293,7 +339,8 @@ impl Sight<'_> {
         for path in self.hidden.iter().filter(|it| has_ending(it, &word.endings)) {
             self.seen.unread.push((path.clone(), Unreadable::Denied));
         }
-        for path in self.files.iter().filter(|it| has_ending(it, &word.endings)) {
+        let files = self.files.iter().chain(&self.elsewhere);
+        for path in files.filter(|it| has_ending(it, &word.endings)) {
             if let Err(why) = until.check() {
                 self.seen.partial = Some(why);
                 break;

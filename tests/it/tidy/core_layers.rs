@@ -16,7 +16,7 @@ const LAYERS: [&str; 8] =
 const VALUES: [&str; 4] = ["event", "identity", "ids", "purpose"];
 
 /// The effects, and who makes each. In the wire, a message becomes one.
-const MAKERS: [(&str, &[&str]); 21] = [
+const MAKERS: [(&str, &[&str]); 22] = [
     ("Send", &["mux::wire"]),
     ("Prepare", &["mux", "admin"]),
     ("WatchEditor", &["mux"]),
@@ -32,6 +32,7 @@ const MAKERS: [(&str, &[&str]); 21] = [
     ("RunTool", &["copilot"]),
     ("CancelTool", &["mux"]),
     ("Look", &["code_tools"]),
+    ("Write", &["code_tools"]),
     ("Measure", &["mux"]),
     ("Logs", &["admin"]),
     ("CloseInput", &["mux"]),

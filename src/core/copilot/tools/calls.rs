@@ -36,9 +36,11 @@ impl Copilot {
     /// Enables builtin tools as the configuration says.
     pub(in crate::core::copilot) fn choose_tools(&mut self, mux: &Mux) {
         let is_wanted = self.server(mux).settings.builtin_tools == BuiltinTools::Fallback;
-        let has_code_tools = is_wanted && self.server(mux).has_code_tools;
+        let server = self.server(mux);
+        let has_code_tools = is_wanted && server.has_code_tools;
+        let is_offered = |it: &CodeTool| has_code_tools && server.config.lsp_tools.offers(it.tool().name());
         let tools = Tool::ALL.into_iter().filter(|_| is_wanted).map(|it| (it.name(), it.definition()));
-        let code = CodeTool::all().filter(|_| has_code_tools).map(|it| (it.name(), it.definition()));
+        let code = CodeTool::all().filter(is_offered).map(|it| (it.name(), it.definition()));
         let tools = tools.chain(code).map(|(name, it)| (name.to_owned(), it.to_string().into()));
         self.catalog.stand_in(tools.collect());
     }
@@ -121,8 +123,8 @@ impl Copilot {
         if is_foreign || !self.catalog.is_builtin(name) {
             return false;
         }
-        if CodeTool::named(name).is_some() {
-            return true;
+        if let Some(tool) = CodeTool::named(name) {
+            return !tool.tool().writes();
         }
         let key = match Tool::named(name) {
             Some(Tool::ReadFile) => "filePath",

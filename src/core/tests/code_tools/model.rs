@@ -7,7 +7,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::world::{Publishes, World, errors, found};
+use super::{
+    edits::is_whole_rename,
+    world::{Publishes, World, errors, found},
+};
 
 /// How many sessions are played. `LSPOOL_MODEL=N` plays more.
 const SESSIONS: u64 = 40;
@@ -95,7 +98,24 @@ fn check_diagnostics(world: &World, since: usize, file: &str, answer: &Value) ->
     }
 }
 
-fn play(seed: u64) -> Result<[usize; 2], String> {
+fn check_rename(world: &World, n_writes: usize, answer: &Value) -> Result<(), String> {
+    let it = &answer["structured"];
+    let writes = &world.writes[n_writes..];
+    if let Some(write) = writes.iter().find(|it| !is_whole_rename(it, "foo", "foo2")) {
+        return Err(format!("not the whole rename: {write:?}"));
+    }
+    match (it["ok"] == true, it["error"]["code"].as_str().unwrap_or_default()) {
+        (true, _) if it["applied"] == true && writes.len() == 1 => Ok(()),
+        (false, "changed" | "server_failed" | "timeout" | "loading" | "no_symbol" | "no_file")
+            if writes.is_empty() =>
+        {
+            Ok(())
+        }
+        (_, _) => Err(format!("{} writes: {answer}", writes.len())),
+    }
+}
+
+fn play(seed: u64) -> Result<[usize; 3], String> {
     let mut world = World::new(seed).file("m0.py", "def foo");
     for n in 1..world.rng.below(7) {
         let text = text(&mut world, 5);
@@ -116,7 +136,7 @@ fn play(seed: u64) -> Result<[usize; 2], String> {
     world.server.publishes = ways[usize::try_from(world.rng.below(6)).unwrap()];
     let (mut n_sure, mut n_all) = (0, 0);
     for _ in 0..STEPS {
-        match world.rng.below(8) {
+        match world.rng.below(9) {
             0..3 => edit(&mut world),
             3 => {
                 let wait = world.rng.below(3_000);
@@ -130,8 +150,10 @@ fn play(seed: u64) -> Result<[usize; 2], String> {
                 let (tool, arguments) = match step {
                     5 => ("lsp_diagnostics", json!({"files": [file]})),
                     6 => ("lsp_references", json!({"symbol": "foo", "file": "m0.py", "max_results": 1000})),
+                    8 => ("lsp_rename", json!({"symbol": "foo", "file": "m0.py", "new_name": "foo2"})),
                     _ => ("lsp_references", json!({"symbol": "foo", "max_results": 1000})),
                 };
+                let n_writes = world.writes.len();
                 let id = world.begin(tool, &arguments);
                 for n in 0..800 {
                     if world.answer(id).is_some() {
@@ -149,6 +171,7 @@ fn play(seed: u64) -> Result<[usize; 2], String> {
                 let answer = world.answer(id).ok_or("not answered")?["result"].clone();
                 let checked = match tool {
                     "lsp_diagnostics" => check_diagnostics(&world, since, &file, &answer),
+                    "lsp_rename" => check_rename(&world, n_writes, &answer),
                     _ => check_references(&world, since, &answer),
                 };
                 checked
@@ -156,28 +179,39 @@ fn play(seed: u64) -> Result<[usize; 2], String> {
                 n_all += 1;
                 let it = &answer["structured"];
                 let is_sure = it["complete"] == true
+                    || it["applied"] == true
                     || it["files"][0]["freshness"].as_str().is_some_and(|it| it != "unknown");
                 n_sure += usize::from(is_sure);
+                if tool == "lsp_rename" {
+                    // The name is the same in each step.
+                    for name in world.names() {
+                        let text = world.text(&name).unwrap_or_default().replace("foo2", "foo");
+                        world.write(&name, &text);
+                    }
+                }
             }
         }
     }
-    Ok([n_sure, n_all])
+    Ok([n_sure, n_all, world.writes.len()])
 }
 
 #[test]
 fn answers_are_true_or_say_that_they_are_not_sure() {
     let sessions = std::env::var("LSPOOL_MODEL").ok().and_then(|it| it.parse().ok()).unwrap_or(SESSIONS);
     let first = std::env::var("LSPOOL_SEED").ok().and_then(|it| it.parse().ok()).unwrap_or(1);
-    let (mut n_sure, mut n_all) = (0, 0);
+    let (mut n_sure, mut n_all, mut n_written) = (0, 0, 0);
     for seed in first..first + sessions {
         match play(seed) {
-            Ok([sure, all]) => {
+            Ok([sure, all, written]) => {
                 n_sure += sure;
                 n_all += all;
+                n_written += written;
             }
             Err(why) => panic!("{why}"),
         }
     }
     // Doubt without a reason would pass, too.
     assert!(n_sure * 10 >= n_all * 6, "{n_sure} of {n_all} answers were sure");
+    // A single session may have none.
+    assert!(sessions < SESSIONS || n_written > 10, "{n_written} renames in {sessions} sessions");
 }

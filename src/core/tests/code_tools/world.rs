@@ -14,12 +14,13 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
+    builtin_tools::lsp::{FileChange, hash_of},
     config::{Config, LspToolsConfig, ServerConfig, ServerKind},
     core::{
         Identity,
         event::{
             Effect, Event, Exit, Group, Launch, Look, Peer, Prepared, ProcessId, Seen, Unreadable, WordHits,
-            WordMatch,
+            WordMatch, Write, WriteFault, Wrote,
         },
         tests::{stage::EDITOR, taped::Taped},
     },
@@ -85,6 +86,10 @@ pub(super) struct Server {
     /// It answers nothing after the handshake.
     pub(super) holds: bool,
     pub(super) n_opened: usize,
+    /// What it answers to a method, whatever it knows.
+    pub(super) answers: BTreeMap<&'static str, Value>,
+    /// The methods of the notifications that it has got.
+    pub(super) told: Vec<String>,
     last_out: Instant,
 }
 
@@ -119,6 +124,14 @@ pub(super) struct World {
     /// The disk at the last look.
     looked: Option<BTreeMap<PathBuf, String>>,
     last_look: Instant,
+    /// The state of the disk at the last look, by its place in the history.
+    looked_at: usize,
+    /// Each write, with the states of the disk that it may be of.
+    pub(super) writes: Vec<(Write, Vec<BTreeMap<PathBuf, String>>)>,
+    /// What the next write fails with.
+    pub(super) write_fault: Option<WriteFault>,
+    /// What happens between the decision to write and the write.
+    pub(super) before_write: Option<(String, String)>,
     coming: Vec<(Instant, u64, Happening)>,
     n_coming: u64,
     pub(super) server: Server,
@@ -150,6 +163,10 @@ impl World {
             history: Vec::new(),
             looked: None,
             last_look: now,
+            looked_at: 0,
+            writes: Vec::new(),
+            write_fault: None,
+            before_write: None,
             coming: Vec::new(),
             n_coming: 0,
             server: Server {
@@ -168,6 +185,8 @@ impl World {
                 dies_at: Vec::new(),
                 holds: false,
                 n_opened: 0,
+                answers: BTreeMap::new(),
+                told: Vec::new(),
                 last_out: now,
             },
             answers: BTreeMap::new(),
@@ -387,7 +406,17 @@ impl World {
                 server.indexed.clear();
             }
             Effect::Terminate(process) => self.later(0, Happening::Dies(process)),
+            Effect::Write(write) => {
+                if let Some((name, text)) = self.before_write.take() {
+                    self.write(&name, &text);
+                }
+                let result = self.make(&write);
+                let (takes, number) = (self.rng.below(30), write.number);
+                let wrote = Event::Wrote(Box::new(Wrote { number, result }));
+                self.later(takes, Happening::Event(Box::new(wrote)));
+            }
             Effect::Look(look) => {
+                self.looked_at = self.history.len().saturating_sub(1);
                 let seen = self.look(&look);
                 // Results come in order, after a while.
                 let takes = self.rng.below(60);
@@ -432,11 +461,17 @@ impl World {
             self.later(0, Happening::Dies(process));
             return;
         }
+        if message["id"].is_null() {
+            self.server.told.push(method.to_owned());
+        }
         match (method, message["id"].as_u64()) {
             ("initialize", Some(id)) => {
                 let mut capabilities = json!({
                     "textDocumentSync": 2, "documentSymbolProvider": true, "referencesProvider": true,
                     "definitionProvider": true, "hoverProvider": true, "callHierarchyProvider": true,
+                    "renameProvider": {"prepareProvider": true}, "codeActionProvider": {"resolveProvider": true},
+                    "documentFormattingProvider": true,
+                    "workspace": {"fileOperations": {"didRename": {"filters": [{"pattern": {"glob": "**/*.py"}}]}}},
                 });
                 if self.server.publishes == Publishes::OnRequest {
                     capabilities["diagnosticProvider"] = json!({});
@@ -548,6 +583,9 @@ impl World {
     }
 
     fn result(&self, method: &str, params: &Value) -> Value {
+        if let Some(answer) = self.server.answers.get(method) {
+            return answer.clone();
+        }
         let file = path(&params["textDocument"]);
         let known = self.known();
         let line = usize::try_from(params["position"]["line"].as_u64().unwrap_or_default()).unwrap();
@@ -578,6 +616,20 @@ impl World {
                 own.into_iter().chain(other).take(1).chain(outside).collect()
             }
             "textDocument/hover" => json!({"contents": word}),
+            "textDocument/prepareRename" if word.is_empty() => Value::Null,
+            "textDocument/prepareRename" => range(line, 4, word.len()),
+            "textDocument/rename" => {
+                let mut files: BTreeMap<PathBuf, Vec<Value>> = BTreeMap::new();
+                for (file, line) in found(&known, word) {
+                    let edit = json!({"range": range(line, 4, word.len()), "newText": params["newName"]});
+                    files.entry(file).or_default().push(edit);
+                }
+                let changes = files.into_iter().map(|(file, edits)| {
+                    let version = self.server.open.get(&file).map(|it| it.0);
+                    json!({"textDocument": {"uri": file_uri(&file), "version": version}, "edits": edits})
+                });
+                json!({"documentChanges": changes.collect::<Vec<_>>()})
+            }
             "textDocument/diagnostic" => {
                 assert_eq!(self.server.publishes, Publishes::OnRequest, "it does not offer that");
                 let mut items = diagnostics(text).as_array().cloned().unwrap_or_default();
@@ -611,6 +663,42 @@ impl World {
             }
             other => panic!("the server is asked {other}"),
         }
+    }
+
+    /// Makes an edit as the shell does: of the texts that are there, or not at all.
+    fn make(&mut self, write: &Write) -> Result<(), WriteFault> {
+        if let Some(fault) = self.write_fault.take() {
+            return Err(fault);
+        }
+        let hash = |file: &PathBuf| self.disk.get(file).map(|it| hash_of(it));
+        for change in &write.changes {
+            let (file, is_same) = match change {
+                FileChange::Put { file, before, .. } => (file, hash(file) == *before),
+                FileChange::Remove { file, before } | FileChange::Move { from: file, before, .. } => {
+                    (file, hash(file).is_some() && hash(file) == *before)
+                }
+            };
+            if !is_same {
+                return Err(WriteFault::Changed(file.clone()));
+            }
+        }
+        self.writes.push((write.clone(), self.history[self.looked_at..].to_vec()));
+        for change in &write.changes {
+            match change {
+                FileChange::Put { file, text, .. } => drop(self.disk.insert(file.clone(), text.clone())),
+                FileChange::Remove { file, .. } => drop(self.disk.remove(file)),
+                FileChange::Move { from, to, .. } => {
+                    let text = self.disk.remove(from).unwrap();
+                    self.disk.insert(to.clone(), text);
+                }
+            }
+        }
+        self.history.push(self.disk.clone());
+        Ok(())
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.disk.get(&Path::new(ROOT).join(name)).map(String::as_str)
     }
 
     fn look(&mut self, look: &Look) -> Seen {

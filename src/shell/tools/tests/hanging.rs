@@ -140,7 +140,7 @@ fn unresponsive_folder_blocks_nobody() {
 
 #[test]
 fn command_cancelled_before_start_does_not_run() {
-    let mut tools = Tools::default();
+    let mut tools = Tools::new(None);
     let world = Counting::default();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default());

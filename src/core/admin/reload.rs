@@ -71,7 +71,7 @@ impl Admin {
         }
         let waiting = std::mem::take(&mut self.reloads);
         let prepared =
-            prepared.and_then(|it| is_adoptable(mux, kind_of_first(mux, copilot), &it).map(|()| it));
+            prepared.and_then(|it| is_adoptable(mux, kind_of_first(mux, copilot.as_ref()), &it).map(|()| it));
         let reading = if waiting.is_empty() { Reading::ByItself } else { Reading::Asked };
         let mut started = Started::Nothing;
         match prepared {
@@ -163,9 +163,9 @@ impl Admin {
         if relaunch {
             changed.push("processes");
         }
-        let (kind, current) = (prepared.server.kind, kind_of_first(mux, copilot));
+        let (kind, current) = (prepared.server.kind, kind_of_first(mux, copilot.as_ref()));
         let builtin_tools = |mux: &Mux, copilot: &Option<Copilot>| {
-            copilot.as_ref().map(|it| it.server(mux).settings.builtin_tools.clone())
+            copilot.as_ref().map(|it| it.server(mux).settings.builtin_tools)
         };
         let before = (builtin_tools(mux, copilot), mux.member_settings());
         mux.adopt_members(&prepared.config, others);
@@ -204,7 +204,7 @@ impl Admin {
 }
 
 /// What the server is that no other one comes before.
-fn kind_of_first(mux: &Mux, copilot: &Option<Copilot>) -> ServerKind {
+fn kind_of_first(mux: &Mux, copilot: Option<&Copilot>) -> ServerKind {
     let first = mux.servers().first().map(|it| it.id);
     match copilot {
         Some(it) if Some(it.server_id()) == first => ServerKind::Copilot,

@@ -135,7 +135,7 @@ impl Mux {
     pub(crate) fn pass_notification(&mut self, process: ProcessId, frame: Frame) {
         match frame.method() {
             Some("textDocument/publishDiagnostics") if self.is_group() => {
-                self.on_member_published(process, frame)
+                self.on_member_published(process, frame);
             }
             Some(_) | None => self.tell_editor(frame),
         }

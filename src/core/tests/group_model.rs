@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use proptest::{collection::vec, prelude::*};
@@ -27,6 +27,16 @@ const QUESTIONS: [(&str, &str, Fan); 6] = [
     ("textDocument/formatting", "documentFormattingProvider", Fan::One),
     ("textDocument/documentSymbol", "documentSymbolProvider", Fan::One),
 ];
+
+/// How long others are waited for once a member has something to say.
+fn budget(method: &str) -> Duration {
+    Duration::from_millis(match method {
+        "textDocument/completion" => 300,
+        "textDocument/hover" => 500,
+        "textDocument/codeAction" => 1000,
+        _ => 3000,
+    })
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fan {
@@ -116,6 +126,9 @@ struct Asked {
     parts: Vec<String>,
     /// The request whose answer had the item that this is about.
     about: Option<u64>,
+    /// When a member first had something to say, and who has answered.
+    first_said: Option<Instant>,
+    answered: BTreeSet<u32>,
     answer: Option<Value>,
 }
 
@@ -130,6 +143,8 @@ struct Session {
     shown: BTreeMap<String, Vec<Value>>,
     n_published: u64,
     has_died: bool,
+    /// Publications of several members within a moment may wait.
+    is_hasty: bool,
     /// Items of answers that can be followed up: the request, the method of that, and the parameters.
     items: Vec<(u64, &'static str, Value)>,
 }
@@ -198,6 +213,7 @@ impl Session {
             shown: BTreeMap::new(),
             n_published: 0,
             has_died: false,
+            is_hasty: false,
             items: Vec::new(),
         };
         let params = json!({"processId": 1, "capabilities": {}});
@@ -302,7 +318,7 @@ impl Session {
                 assert_ne!(capabilities[provider], json!(false), "{method} is asked of a member without it");
                 let n = params["n"].as_u64().expect("its number");
                 server.open.push((message["id"].clone(), method.to_owned(), n));
-                if !self.has_died {
+                if !self.has_died && !self.is_hasty {
                     self.check_asked(member, method, params);
                 }
                 self.asked[usize::try_from(n).expect("a small one")].members.insert(member);
@@ -370,6 +386,9 @@ impl Session {
             ranked.sort_by_key(|it| maker(it));
             let places: Vec<_> = ranked.iter().map(|it| text.find(it.as_str())).collect();
             assert!(places.is_sorted(), "by rank: {message}");
+            let is_late = asked.first_said.is_some_and(|it| it + budget(&asked.method) <= self.stage.now);
+            let is_complete = asked.members.is_subset(&asked.answered);
+            assert!(is_complete || is_late || self.has_died, "not all were waited for: {message}");
         }
         asked.answer = Some(message.clone());
         self.note_items(n, &message["result"]);
@@ -431,9 +450,11 @@ impl Session {
             "textDocument/formatting" => json!([{"range": place, "newText": mark}]),
             _ => json!([{"name": mark, "kind": 12, "range": place, "selectionRange": place}]),
         };
+        let asked = &mut self.asked[usize::try_from(n).expect("a small one")];
+        asked.answered.insert(member);
         let message = match reply {
             Reply::Something => {
-                let asked = &mut self.asked[usize::try_from(n).expect("a small one")];
+                asked.first_said.get_or_insert(self.stage.now);
                 asked.parts.push(mark);
                 json!({"id": id, "result": result})
             }
@@ -543,7 +564,9 @@ impl Session {
             Step::Wait(time) => self.stage.pass(Duration::from_millis(time)),
         }
         self.pump();
-        if !self.has_died {
+        self.is_hasty |= matches!(step, Step::Publish(_, _, n) if n % 2 == 1);
+        self.is_hasty &= !matches!(step, Step::Answer(..) | Step::Wait(_));
+        if !self.has_died && !self.is_hasty {
             self.stage.pass(Duration::from_millis(20));
             self.pump();
             self.check_shown();

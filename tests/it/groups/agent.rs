@@ -1,5 +1,7 @@
 //! One lspool for all languages of a project, as an agent starts it: each document has its servers, which start with it.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -16,7 +18,8 @@ fn client(sandbox: &Sandbox, servers: &[&str]) -> TestEditor {
     for (name, languages) in
         [("basedpyright", json!(["python"])), ("typescript", json!(["typescript"])), ("css", json!(["css"]))]
     {
-        text += &format!("[server.{name}]\nlanguages = {languages}\nstart = \"document\"\n");
+        writeln!(text, "[server.{name}]\nlanguages = {languages}\nstart = \"document\"")
+            .expect("a string takes all");
     }
     std::fs::write(config, text).expect("the home is writable");
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));

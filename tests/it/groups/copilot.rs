@@ -63,7 +63,7 @@ const TEXT: &str = "wrong: int = undefined_name\n\n\ndef add(a, b):\n    ";
 
 /// An editor with one document, a group, and a stub.
 struct Session {
-    session: Copilot,
+    editor: Copilot,
     stub: Stub,
     sandbox: Sandbox,
     uri: String,
@@ -84,21 +84,21 @@ impl Session {
         session.register_tools(&["fetch_ticket", "run_in_terminal"]).expect("the schemas are good");
         let document = json!({"uri": uri, "languageId": "python", "version": 1, "text": TEXT});
         session.notify("textDocument/didOpen", json!({"textDocument": document}));
-        Session { session, stub, sandbox, uri }
+        Session { editor: session, stub, sandbox, uri }
     }
 
     /// What Pyright knows of the function.
     #[track_caller]
     fn hover(&self) {
         let place = json!({"textDocument": {"uri": self.uri}, "position": {"line": 3, "character": 5}});
-        let hover = self.session.ok("textDocument/hover", place);
+        let hover = self.editor.ok("textDocument/hover", place);
         assert_eq!(hover.to_string().matches("(function)").count(), 1, "{hover}");
     }
 
     /// What Copilot completes, and the command of an accepted completion.
     #[track_caller]
     fn complete(&self) {
-        let found = self.session.ok(
+        let found = self.editor.ok(
             "textDocument/inlineCompletion",
             json!({
                 "textDocument": {"uri": self.uri, "version": 1}, "position": {"line": 4, "character": 4},
@@ -109,12 +109,12 @@ impl Session {
         assert!(item["insertText"].as_str().is_some_and(|it| it.contains("return a + b")), "{found}");
         let command =
             json!({"command": item["command"]["command"], "arguments": item["command"]["arguments"]});
-        self.session.ok("workspace/executeCommand", command);
+        self.editor.ok("workspace/executeCommand", command);
     }
 
     #[track_caller]
     fn pyright(&self) -> Process {
-        let mut found = self.session.mark().processes_running("pyright-langserver");
+        let mut found = self.editor.mark().processes_running("pyright-langserver");
         found.retain(|it| it.command.starts_with("node "));
         let [found] = found.as_slice() else { panic!("{found:?}") };
         found.clone()
@@ -133,7 +133,7 @@ fn pyright_and_copilot_are_one_server() {
 
 fn are_one_server(place: Place) {
     let it = Session::start(place);
-    let session = &it.session;
+    let session = &it.editor;
     session.check_signed_in();
     let told = &session.initialized["capabilities"];
     for provider in ["hoverProvider", "inlineCompletionProvider", "renameProvider"] {
@@ -168,7 +168,7 @@ fn are_one_server(place: Place) {
 fn turns_beside_pyright_survive_death_of_copilot() {
     for place in [Place::First, Place::Second] {
         let it = Session::start(place);
-        let session = &it.session;
+        let session = &it.editor;
         it.hover();
         let pyright = it.pyright();
         let begin = |name: &str, more: Value| {
@@ -206,7 +206,7 @@ fn turns_beside_pyright_survive_death_of_copilot() {
 #[test]
 fn death_of_pyright_does_not_touch_a_turn() {
     let it = Session::start(Place::Second);
-    let session = &it.session;
+    let session = &it.editor;
     it.hover();
     let turn = session.create("[go]", json!({}));
     session.wait_progress(&turn, "a line", |it| it.text.contains("Line one."));

@@ -69,7 +69,9 @@ fn routing_is_by_ability_and_not_by_order() {
     ready(&mut it, C, &json!({"documentFormattingProvider": {}, "renameProvider": false}));
     it.editor(json!({"method": "initialized", "params": {}}));
     let all = [A, B, C];
-    all.iter().for_each(|by| drop(it.take(backend(*by))));
+    for by in all {
+        it.take(backend(by));
+    }
     it.take(EDITOR);
     for (id, method, able) in
         [(1, "textDocument/references", B), (2, "textDocument/formatting", C), (3, "textDocument/hover", A)]

@@ -78,7 +78,7 @@ pub(in crate::cli) enum LspTask {
         /// FILE:LINE:CHARACTER, FILE NAME, or NAME; and the new name
         #[arg(value_name = "WORD", required = true, num_args = 2..=3, action = ArgAction::Append)]
         words: Vec<String>,
-        /// Show the changes and do not make them [default]
+        /// Only show the changes, as without --yes
         #[arg(long, conflicts_with = "yes")]
         preview: bool,
         /// Make the changes

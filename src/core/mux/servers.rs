@@ -19,6 +19,7 @@ use crate::{
 
 /// A server: its launch, and the session for its processes.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts about a server that do not depend on each other")]
 pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) name: String,

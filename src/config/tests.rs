@@ -302,8 +302,8 @@ env = { GH_TOKEN = 1234567890 }
 kind = ghp_16C7e42F292c
 "#,
         &expect![[r#"
-            config.toml:3: `token`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`
-            config.toml:4: `<secret>`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`
+            config.toml:3: `token`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `lsp_tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`
+            config.toml:4: `<secret>`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `lsp_tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`
             config.toml:6: `server.copilot.command`: expected an absolute path, one that starts with "~/", or a bare name, found the relative path "API_KEY=<secret> ./server"
             config.toml:7: `server.copilot.cwd`: expected an absolute path, or one that starts with "~/", found "https://me:<secret>@host/"
             config.toml:8: `server.copilot.args[1]`: expected a string, found a number; put it in quotes

@@ -648,7 +648,7 @@ fn user_file_is_found_by_option_or_xdg_folder() {
         tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
         expect![[r#"
             the configuration has errors:
-            /xdg/lspool/config.toml:1: `x`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`"#]].assert_eq(&read(&tree, None));
+            /xdg/lspool/config.toml:1: `x`: unknown key; expected one of `default_server`, `server`, `default_group`, `group`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `lsp_tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`"#]].assert_eq(&read(&tree, None));
     }
 }
 

@@ -48,7 +48,7 @@ impl CodeTool {
     /// The definition for a model, in the form of `conversation/registerTools`.
     pub fn definition(self) -> Value {
         let files = |about: &str| json!({"type": "array", "items": {"type": "string"}, "description": about});
-        let (description, schema) = match self {
+        let (description, mut schema) = match self {
             CodeTool::Lsp(it) => (it.description(), it.input_schema()),
             CodeTool::GetErrors => (
                 LspTool::Diagnostics.description(),
@@ -75,6 +75,10 @@ impl CodeTool {
                 }),
             ),
         };
+        // A Copilot server refuses all tools if one has no such member.
+        if schema["required"].is_null() {
+            schema["required"] = json!([]);
+        }
         json!({"name": self.name(), "description": description, "inputSchema": schema})
     }
 
@@ -127,6 +131,7 @@ mod tests {
     fn definitions_have_one_type_and_a_description_for_each_property() {
         for tool in CodeTool::all() {
             let definition = tool.definition();
+            assert!(definition["inputSchema"]["required"].is_array(), "{definition}");
             for (name, property) in definition["inputSchema"]["properties"].as_object().unwrap() {
                 assert!(property["type"].is_string() && property["description"].is_string(), "{name}");
             }

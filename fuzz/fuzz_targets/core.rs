@@ -271,6 +271,7 @@ impl World {
             transcripts: None,
             missing: None,
             group: None,
+            has_code_tools: false,
         }))));
     }
 
@@ -309,7 +310,9 @@ impl World {
                 Effect::Send(peer, frame) => self.sent(peer, &frame),
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) | Effect::RemoveTranscript { .. } => {}
-                Effect::RunTool { .. } | Effect::CancelTool(_) | Effect::Look(_) => unreachable!("there are none"),
+                Effect::RunTool { .. } | Effect::CancelTool(_) | Effect::Look(_) | Effect::Write(_) => {
+                    unreachable!("there are none")
+                }
                 Effect::Adopt { .. } => unreachable!("nothing is kept ready"),
                 Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {}
                 Effect::Measure(_) | Effect::Logs { .. } | Effect::KeepMode(_) => {}

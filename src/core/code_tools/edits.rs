@@ -385,7 +385,7 @@ impl Cx<'_> {
         if let Some(reports) = self.reports(key) {
             return Ok(reports);
         }
-        // An edit that is made is told in time.
+        // The edit is made: the call must still answer within its time.
         let until = (self.since(&format!("{key} since")) + CHECK).min(self.last_moment());
         let is_over = self.now() >= until;
         let mut waits = false;

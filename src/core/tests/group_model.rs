@@ -341,7 +341,7 @@ impl Session {
         server.open.push((message["id"].clone(), method.to_owned(), follows));
     }
 
-    /// Formatting is for the best that can; of diagnostics each is told its own, and all of them.
+    /// Only the best member that can is asked to format. Each member gets all of its own diagnostics.
     fn check_asked(&self, member: u32, method: &str, params: &Value) {
         if method == "textDocument/formatting" {
             let best = self.skills.iter().position(|it| it.answers[4]).expect("one can");

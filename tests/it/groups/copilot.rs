@@ -35,7 +35,7 @@ fn lspool(place: Place, sandbox: &Sandbox, stub: &Stub) -> Command {
         format!("[server.{name}]\ncommand = {}\nargs = [\"--stdio\"]\n", json!(program))
     };
     let text = [
-        // However long a server takes to start here, the editor is told what it can.
+        // However long a server takes to start here, the editor learns what it can do.
         format!("[group.g]\nservers = {}\nstart_wait = \"80s\"\n", json!(members)),
         section("pyright", real::pyright()),
         section("copilot", real::copilot()),

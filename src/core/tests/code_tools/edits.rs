@@ -1,4 +1,4 @@
-//! Calls that edit: whole renames or none, previews, actions, and what is told of them.
+//! Calls that edit: whole renames or none, previews, actions, and their answers.
 
 use std::{
     collections::BTreeMap,

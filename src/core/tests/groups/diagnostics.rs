@@ -416,7 +416,7 @@ fn list_of_a_silent_member_moves_along_with_the_edits() {
     publish_at(&mut it, A, &[(7, 8)]);
     it.take(backend(B));
     assert_eq!(places(&mut it), [(7, 8), (0, 1), (4, 6), (8, 9)]);
-    // What is published anew is about the new text, and what an edit has replaced is gone.
+    // A later publication is about the new text, and a mark that an edit has replaced is gone.
     it.pass(Duration::from_millis(20));
     change(&mut it, (4, 6), "");
     publish_at(&mut it, A, &[(5, 6)]);

@@ -358,7 +358,7 @@ fn edit_that_is_killed_at_any_moment_is_settled() {
         assert!(now == before || now == after(), "at moment {moment}: {now:?}");
         n_of[usize::from(now == after())] += 1;
         assert_eq!(disk.n_journals(), 0);
-        // It can be made anew.
+        // The same edit can be made again.
         if now == before {
             disk.edit(changes(&disk), UNDISTURBED).unwrap();
         }

@@ -363,7 +363,8 @@ fn conversation_asks_language_server_about_code() {
         .rule(calls("[usages]", "list_code_usages", json!({"symbolName": "area"})))
         .rule(calls("[errors]", "get_errors", errors))
         .rule(calls("[definition]", "lsp_definition", json!({"symbol": "area", "body": true})))
-        .rule(calls("[missing]", "lsp_references", json!({"symbol": "perimeter"})));
+        .rule(calls("[missing]", "lsp_references", json!({"symbol": "perimeter"})))
+        .rule(calls("[rename]", "lsp_rename", json!({"symbol": "area", "new_name": "int"})));
     let stub = Stub::start(script);
     let pyright = format!(
         "[server.pyright]\ncommand = {:?}\nargs = [\"--stdio\"]\n",
@@ -383,4 +384,10 @@ fn conversation_asks_language_server_about_code() {
     let turn = stub.turns().into_iter().rfind(|it| it.user.contains("[definition]")).expect("a turn");
     assert!(turn.tools.iter().all(|it| it.starts_with("lsp_")) && turn.tools.len() >= 10, "{:?}", turn.tools);
     assert!(told("[missing]", json!({})).contains("no symbol"), "it says so");
+    // The model renames a function, and sees the error that this makes.
+    let renamed = told("[rename]", json!({}));
+    let text = |name: &str| fs::read_to_string(sandbox.workspace().join(name)).expect("it is there");
+    assert!(text("pkg/shapes.py").starts_with("def int(side: int)"), "{renamed}");
+    assert!(text("pkg/use.py").contains("import int\n"), "{renamed}");
+    assert!(renamed.contains("error"), "{renamed}");
 }

@@ -48,6 +48,8 @@ pub(super) struct World {
     pub(super) trace: Vec<String>,
     /// The effects of the current event.
     pub(super) sent: Vec<(Peer, Value)>,
+    /// Processes whose diagnostics lspool has withdrawn at the current event.
+    pub(super) withdrawn: Vec<ProcessId>,
     /// Transcripts that are being written.
     to_write: Vec<(ProcessId, String)>,
     pub(super) people: People,
@@ -76,6 +78,7 @@ impl World {
             to_write: Vec::new(),
             people: People::new(script.server.clone()),
             is_paused: false,
+            withdrawn: Vec::new(),
             faults: 0,
             held: 0,
             lost_spares: Vec::new(),
@@ -336,8 +339,19 @@ impl World {
             }
         }
         self.held = self.core.mux.backends().iter().filter(|it| it.holds_a_place()).count();
+        self.check_withdrawn();
         if let Err(broken) = self.core.check() {
             panic!("{broken}");
+        }
+    }
+
+    /// Diagnostics are withdrawn if their process has ended, or is asked to end at the same event.
+    fn check_withdrawn(&mut self) {
+        for process in std::mem::take(&mut self.withdrawn) {
+            let server = &self.servers[&process];
+            let lives = server.life == Life::Running && !server.is_to_end();
+            let accepts = self.core.mux.backend(process.backend).is_some_and(|it| it.accepts());
+            assert!(!(lives && accepts), "the diagnostics of {process:?} are withdrawn, and it goes on");
         }
     }
 

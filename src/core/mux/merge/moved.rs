@@ -104,6 +104,14 @@ fn one_moved(diagnostic: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
     let Some(range) = member(diagnostic, "range").and_then(|it| read_range(&diagnostic[it])) else {
         return Some(diagnostic.to_vec());
     };
+    // An edit from the beginning of the text may replace all of it, as a formatter does: it says nothing about the
+    // place, as a change without a range.
+    let is_whole = |edit: &&Edit| {
+        edit.start == Place { line: 0, character: 0 } && edit.end.line > 0 && edit.now != edit.start
+    };
+    if edits.iter().find(is_whole).is_some_and(|it| it.moved(range).is_none()) {
+        return Some(diagnostic.to_vec());
+    }
     let (start, end) = edits.iter().try_fold(range, |range, edit| edit.moved(range))?;
     if (start, end) == range {
         return Some(diagnostic.to_vec());
@@ -166,6 +174,11 @@ mod tests {
     fn what_is_replaced_is_left_out() {
         assert_eq!(after(&change((5, 4), (5, 8), "word")), None);
         assert_eq!(after(&change((0, 0), (9, 0), "")), None);
+    }
+
+    #[test]
+    fn rewriting_whole_text_leaves_ranges_as_they_are() {
+        assert_eq!(after(&change((0, 0), (9, 0), "other\n")), Some((5, 4, 5, 8)));
     }
 
     #[test]

@@ -219,10 +219,14 @@ impl Opening {
     }
 }
 
-/// Whether a language of these folders has a server.
+/// Whether a language of these folders has a server. Ends at the first such file, because an editor waits for this.
 pub(super) fn has_server(user: &UserConfig, folders: &[PathBuf], env: &Env) -> bool {
-    let Ok(found) = languages_found(user, folders, env) else { return false };
-    found.settings.enabled && !choose(found, folders, &Languages::OfWorkspace).names.is_empty()
+    let Ok(FoundTools { languages, settings }) = languages_found(user, folders, env) else { return false };
+    let served = languages.iter().filter(|it| it.server.is_ok()).flat_map(|it| &it.endings);
+    let served: Vec<&&str> = served.collect();
+    let has_served =
+        |folder: &PathBuf| endings(folder).any(|it| served.iter().any(|served| it.ends_with(**served)));
+    settings.enabled && folders.iter().any(has_served)
 }
 
 /// The servers of a session, and why languages have none.
@@ -248,7 +252,8 @@ fn choose(found: FoundTools, folders: &[PathBuf], languages: &Languages) -> Chos
     let files = match languages {
         Languages::OfFiles(files) => files.clone(),
         Languages::OfWorkspace | Languages::Growing(_) => {
-            folders.iter().flat_map(|it| endings_in(it)).collect()
+            let all: BTreeSet<String> = folders.iter().flat_map(|it| endings(it)).collect();
+            all.into_iter().collect()
         }
     };
     let is_named = |name: &str| matches!(languages, Languages::Growing(also) if also.contains(name));
@@ -279,13 +284,11 @@ fn choose(found: FoundTools, folders: &[PathBuf], languages: &Languages) -> Chos
     chosen
 }
 
-/// The endings of file names below a folder.
-fn endings_in(folder: &Path) -> Vec<String> {
+/// The ending of each file name below a folder.
+fn endings(folder: &Path) -> impl Iterator<Item = String> {
     let walk = WalkBuilder::new(folder).follow_links(false).build().flatten().take(MOST_ENTRIES);
     let files = walk.filter(|it| it.file_type().is_some_and(|it| it.is_file()));
-    let endings = files.filter_map(|it| Some(format!(".{}", it.path().extension()?.to_str()?)));
-    let endings: BTreeSet<String> = endings.collect();
-    endings.into_iter().collect()
+    files.filter_map(|it| Some(format!(".{}", it.path().extension()?.to_str()?)))
 }
 
 /// Finds the chosen servers.

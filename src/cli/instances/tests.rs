@@ -358,7 +358,7 @@ fn several(more: Option<Value>, width: Option<usize>, expected: &Expect) {
     };
     let failed =
         json!({"state": "failed", "pid": null, "rss_bytes": null, "last_error": "it exited (code 1)"});
-    let one = plain("/home/me/work/services/very-long-names/api", &[backend("pyright", &json!({}))]);
+    let one = plain("/home/me/code/services/very-long-names/api", &[backend("pyright", &json!({}))]);
     let group = [backend("basedpyright", &json!({"pid": 123_456})), backend("ruff", &failed)];
     let all = [Some(one), Some(plain("/home/me/web", &group)), more].into_iter().flatten();
     let all: Vec<_> = all.zip(11..).map(|(it, pid)| (pid, Status::read(&it))).collect();
@@ -376,7 +376,7 @@ fn plain_servers_of_several_lspools_are_one_table() {
         None,
         &expect![[r#"
         LSPOOL  WORKSPACE                                   SERVER        STATE   SINCE     PID   MEMORY  RESTARTS  REQUESTS  EDITOR
-            11  /home/me/work/services/very-long-names/api  pyright       ready   3 min    4712  360 MiB         0         1  Neovim 0.11.2
+            11  /home/me/code/services/very-long-names/api  pyright       ready   3 min    4712  360 MiB         0         1  Neovim 0.11.2
             12  /home/me/web                                basedpyright  ready   3 min  123456  360 MiB         0         1  Neovim 0.11.2
             12  /home/me/web                                ruff          failed  3 min       -        -         0         1  Neovim 0.11.2
             last error: it exited (code 1)
@@ -413,7 +413,7 @@ fn plain_servers_of_several_lspools_are_one_table() {
         Some(copilot),
         Some(80),
         &expect![[r#"
-        lspool 11  /home/me/work/services/very-long-names/api  Neovim 0.11.2
+        lspool 11  /home/me/code/services/very-long-names/api  Neovim 0.11.2
           SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  REQUESTS
           pyright  ready  3 min  4712  360 MiB         0         1
 

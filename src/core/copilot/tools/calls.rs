@@ -35,8 +35,8 @@ pub(crate) const CONFIRMATION: &str = "conversation/invokeClientToolConfirmation
 impl Copilot {
     /// Enables builtin tools as the configuration says.
     pub(in crate::core::copilot) fn choose_tools(&mut self, mux: &Mux) {
-        let is_wanted = self.server(mux).settings.builtin_tools == BuiltinTools::Fallback;
         let server = self.server(mux);
+        let is_wanted = server.settings.builtin_tools == BuiltinTools::Fallback;
         let has_code_tools = is_wanted && server.has_code_tools;
         let is_offered = |it: &CodeTool| has_code_tools && server.config.lsp_tools.offers(it.tool().name());
         let tools = Tool::ALL.into_iter().filter(|_| is_wanted).map(|it| (it.name(), it.definition()));

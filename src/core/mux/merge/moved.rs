@@ -53,6 +53,13 @@ impl Edit {
         Some(Edit { start, end, now })
     }
 
+    /// Whether it may replace the whole text, as a formatter does. Like a change without a range, it says nothing about
+    /// the places in it.
+    fn may_rewrite_all(&self) -> bool {
+        let beginning = Place { line: 0, character: 0 };
+        self.start == beginning && self.end.line > 0 && self.now != beginning
+    }
+
     /// A place that is not before the end of what was replaced.
     fn behind(&self, at: Place) -> Place {
         let line = self.now.line.saturating_add(at.line.saturating_sub(self.end.line));
@@ -72,7 +79,7 @@ impl Edit {
             false => self.start <= start && end <= self.end,
         };
         if is_covered {
-            return None;
+            return self.may_rewrite_all().then_some((start, end));
         }
         let moved_start = match start {
             it if it >= self.end => self.behind(it),
@@ -104,14 +111,6 @@ fn one_moved(diagnostic: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
     let Some(range) = member(diagnostic, "range").and_then(|it| read_range(&diagnostic[it])) else {
         return Some(diagnostic.to_vec());
     };
-    // An edit from the beginning of the text may replace all of it, as a formatter does: it says nothing about the
-    // place, as a change without a range.
-    let is_whole = |edit: &&Edit| {
-        edit.start == Place { line: 0, character: 0 } && edit.end.line > 0 && edit.now != edit.start
-    };
-    if edits.iter().find(is_whole).is_some_and(|it| it.moved(range).is_none()) {
-        return Some(diagnostic.to_vec());
-    }
     let (start, end) = edits.iter().try_fold(range, |range, edit| edit.moved(range))?;
     if (start, end) == range {
         return Some(diagnostic.to_vec());

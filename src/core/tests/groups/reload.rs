@@ -29,7 +29,12 @@ fn reload(it: &mut Stage, id: u32) -> Value {
 fn started(second: &Value) -> Stage {
     let mut it = group(&["a", "b"]);
     set(&mut it, second);
-    initialize(&mut it, &json!({"workspace": {"configuration": true}}));
+    opened(it, &json!({"workspace": {"configuration": true}}))
+}
+
+/// The same group with both members ready, for an editor with these capabilities.
+fn opened(mut it: Stage, capabilities: &Value) -> Stage {
+    initialize(&mut it, capabilities);
     ready(&mut it, A, &documents());
     ready(&mut it, B, &documents());
     it.editor(json!({"method": "initialized", "params": {}}));
@@ -87,14 +92,7 @@ fn with_copilot(first: &str, second: &str) -> Stage {
         true => it.server.kind = Some(ServerKind::Copilot),
         false => it.group.as_mut().unwrap().others[0].server.kind = Some(ServerKind::Copilot),
     }
-    initialize(&mut it, &json!({}));
-    ready(&mut it, A, &documents());
-    ready(&mut it, B, &documents());
-    it.editor(json!({"method": "initialized", "params": {}}));
-    for peer in [backend(A), backend(B), EDITOR] {
-        it.take(peer);
-    }
-    it
+    opened(it, &json!({}))
 }
 
 #[test]

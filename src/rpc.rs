@@ -16,5 +16,6 @@ pub use patch::Patch;
 pub(crate) use scan::{Cursor, LooseText};
 pub use scan::{
     Envelope, Malformed, Span, batch, decode, elements, member, members, path, scan, spans, text, values,
+    without_escapes,
 };
 pub use uri::{file_path, file_uri};

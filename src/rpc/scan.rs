@@ -222,6 +222,13 @@ pub fn decode(raw: &[u8]) -> Option<Cow<'_, str>> {
     if cursor.at == raw.len() { text.decode(raw).ok() } else { None }
 }
 
+/// The text of a raw JSON string with its quotes, if it has no escapes.
+pub fn without_escapes(raw: &[u8]) -> Option<&str> {
+    let inner = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let is_plain = memchr::memchr(b'\\', inner).is_none();
+    std::str::from_utf8(inner).ok().filter(|_| is_plain)
+}
+
 /// A member: its key and the span of its value.
 pub(super) struct Entry {
     pub(super) key: Text,

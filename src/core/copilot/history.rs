@@ -19,7 +19,7 @@ use self::stored::Kept;
 use crate::{
     core::copilot::{progress::Report, tools::tool_set::is_edit_tool},
     core::ids::{ConversationId, TurnId},
-    rpc::{decode, elements, member, text},
+    rpc::{elements, member, text, without_escapes},
     util::json,
 };
 
@@ -364,8 +364,9 @@ impl RecordedTurn {
 impl RecordedRound {
     /// Adds a raw string to the text.
     fn say(&mut self, reply: &[u8]) {
-        match decode(reply) {
-            Some(reply) => self.text.push_str(&reply),
+        // Most have no escapes. Runs for each report.
+        match without_escapes(reply) {
+            Some(reply) => self.text.push_str(reply),
             None => self.text.push_str(&json::read::<String>(reply).unwrap_or_default()),
         }
     }

@@ -8,7 +8,7 @@ mod limit;
 mod offers;
 
 pub(crate) use self::{
-    filters::{FileChange, Globs},
+    filters::{FileChange, Globs, TextDocument},
     limit::Limit,
 };
 use self::{
@@ -222,21 +222,20 @@ impl Abilities {
         }
     }
 
-    /// Whether it takes this request. `language`: of the document, if that is known.
-    pub(crate) fn can(&self, method: &Method, params: &[u8], language: Option<&str>) -> bool {
+    /// Whether it takes this request about a document.
+    pub(crate) fn can(&self, method: &Method, params: &[u8], document: &TextDocument<'_>) -> bool {
         if !self.limit.methods().has(method.id) {
             return false;
         }
         self.always.has(method.id)
-            || (self.sometimes.has(method.id) && self.can_this(method, params, language))
+            || (self.sometimes.has(method.id) && self.can_this(method, params, document))
     }
 
-    fn can_this(&self, method: &Method, params: &[u8], language: Option<&str>) -> bool {
+    fn can_this(&self, method: &Method, params: &[u8], document: &TextDocument<'_>) -> bool {
         if method.name == "textDocument/codeAction" && !self.limit.allows_one(&offers::wanted_kinds(params)) {
             return false;
         }
-        let place = text(params, &["textDocument", "uri"]).and_then(|it| Place::of(&it));
-        self.offers.iter().any(|it| it.fits(method.id, params, place.as_ref(), language))
+        self.offers.iter().any(|it| it.fits(method.id, params, document))
     }
 
     /// Whether it takes some request of this method.
@@ -331,15 +330,18 @@ impl Abilities {
         portion(params, "files", is_asked)
     }
 
-    /// Whether it wants a notification of the editor. `language`: of the document, if that is known.
-    pub(crate) fn wants_notification(&self, method: &str, params: &[u8], language: Option<&str>) -> bool {
+    /// Whether it wants a notification of the editor about a document.
+    pub(crate) fn wants_notification(
+        &self,
+        method: &str,
+        params: &[u8],
+        document: &TextDocument<'_>,
+    ) -> bool {
         match method {
-            "textDocument/didOpen" | "textDocument/didClose" => {
-                self.wants(params, language, |it| it.open_close)
-            }
-            "textDocument/didChange" => self.wants(params, language, |it| it.change != SyncKind::None),
-            "textDocument/didSave" => self.wants(params, language, |it| it.save.is_some()),
-            "textDocument/willSave" => self.wants(params, language, |it| it.will_save),
+            "textDocument/didOpen" | "textDocument/didClose" => self.wants(document, |it| it.open_close),
+            "textDocument/didChange" => self.wants(document, |it| it.change != SyncKind::None),
+            "textDocument/didSave" => self.wants(document, |it| it.save.is_some()),
+            "textDocument/willSave" => self.wants(document, |it| it.will_save),
             "workspace/didChangeWatchedFiles" => self.watched(params) != Some(Portion::Nothing),
             "workspace/didChangeWorkspaceFolders" => {
                 self.offers.iter().any(|it| matches!(it.what, What::Folders))
@@ -355,12 +357,9 @@ impl Abilities {
         }
     }
 
-    fn wants(&self, params: &[u8], language: Option<&str>, is_wanted: impl Fn(&Sync) -> bool) -> bool {
-        let place = text(params, &["textDocument", "uri"]).and_then(|it| Place::of(&it));
-        let own = text(params, &["textDocument", "languageId"]);
-        let language = language.or(own.as_deref());
+    fn wants(&self, document: &TextDocument<'_>, is_wanted: impl Fn(&Sync) -> bool) -> bool {
         let wants = |it: &Offer| match &it.what {
-            What::Documents(sync) => is_wanted(sync) && it.selector.fits(place.as_ref(), language),
+            What::Documents(sync) => is_wanted(sync) && it.selector.fits(document),
             What::Requests(..)
             | What::Commands(..)
             | What::Operations(..)

@@ -1,13 +1,19 @@
 //! What the editor says to a group: each member is told what it wants to hear, in the editor's order.
 
+use std::cell::OnceCell;
+
 use crate::{
     core::{
         event::ServerId,
         mux::{
-            Mux, merge::abilities::SyncKind, pool::backend::Backend, routes::Keep, session::documents::uri,
+            Mux,
+            merge::abilities::{SyncKind, TextDocument},
+            pool::backend::Backend,
+            routes::Keep,
+            session::documents::ReadChange,
         },
     },
-    rpc::{Frame, Kind, text},
+    rpc::{Frame, Kind},
 };
 
 impl Mux {
@@ -20,9 +26,10 @@ impl Mux {
             let server = self.servers.get_mut(id);
             let Some(keep) = server.keep(method) else { continue };
             kept = kept.or(Some(keep));
-            if frame.kind() == Kind::Request {
-                server.session.keep(keep, frame, server.dialect);
+            if frame.kind() != Kind::Request {
+                break;
             }
+            server.session.keep(keep, frame, server.dialect);
         }
         kept
     }
@@ -42,7 +49,8 @@ impl Mux {
 
     /// Whether a member is told this notification.
     pub(crate) fn is_for_member(&self, id: ServerId, frame: &Frame) -> bool {
-        self.is_meant_for(id, frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"))
+        let document = TextDocument::of(frame.params().unwrap_or(b"null"));
+        self.is_meant_for(id, frame.method().unwrap_or_default(), &document)
     }
 
     /// Remembers a notification for a member whose processes a higher owner tells. Gives what is remembered of it.
@@ -57,24 +65,30 @@ impl Mux {
     /// that a higher owner tells.
     pub(crate) fn notify_group(&mut self, frame: &Frame, except: Option<ServerId>) {
         let (method, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
-        self.note_document(method, params);
+        let document = TextDocument::of(params);
+        self.note_document(method, params, &document);
         self.note_configuration(frame);
-        let is_meant = |it: &ServerId| Some(*it) != except && self.is_meant_for(*it, method, params);
+        let is_meant = |it: &ServerId| Some(*it) != except && self.is_meant_for(*it, method, &document);
         let concerned: Vec<ServerId> = self.servers.ids().filter(is_meant).collect();
         if method == "textDocument/didOpen" {
             self.start_for_document(&concerned);
         }
+        let change = OnceCell::new();
         for id in concerned {
             let configured = self.configuration_for(id, frame);
             let frame = configured.as_ref().unwrap_or(frame);
             let server = self.servers.get_mut(id);
             let (primary, keep) = (server.primary, server.keep(method));
-            if let Some(keep) = keep {
-                server.session.keep(keep, frame, server.dialect);
+            match keep {
+                Some(Keep::Change) => {
+                    server.session.documents.apply(change.get_or_init(|| ReadChange::of(params)));
+                }
+                Some(keep) => server.session.keep(keep, frame, server.dialect),
+                None => {}
             }
             let Some(group) = self.group.as_deref() else { return };
             let abilities = group.abilities(id);
-            let is_unwanted = abilities.is_some_and(|it| !it.wants_notification(method, params, None));
+            let is_unwanted = abilities.is_some_and(|it| !it.wants_notification(method, params, &document));
             if is_unwanted && !group.is_told_unasked(method) {
                 continue;
             }
@@ -91,31 +105,32 @@ impl Mux {
         }
     }
 
-    /// Whether a member is told of the document of these parameters, if they are about one.
-    pub(super) fn is_for(&self, id: ServerId, params: &[u8]) -> bool {
+    /// Whether a member is told of a document.
+    pub(super) fn is_for(&self, id: ServerId, document: &TextDocument<'_>) -> bool {
         let server = self.servers.get(id);
         let languages = &server.settings.languages;
         let Some(group) = self.group.as_deref() else { return true };
         if languages.is_empty() && !group.has_files(id) {
             return true;
         }
-        let uri = uri(params, "textDocument");
         let has_file = |uri: &str| group.is_for_file(id, uri);
-        if let Some(language) = text(params, &["textDocument", "languageId"]) {
-            let is_language = languages.is_empty() || languages.contains(&language);
-            return is_language && uri.as_deref().is_none_or(has_file);
+        if let Some(language) = document.language() {
+            let is_language = languages.is_empty() || languages.iter().any(|it| it == language);
+            return is_language && document.uri().is_none_or(has_file);
         }
-        let Some(uri) = uri else { return true };
-        let is_open = |it: ServerId| self.servers.get(it).session.documents.has(&uri);
+        let Some(uri) = document.uri() else { return true };
+        let is_open = |it: ServerId| self.servers.get(it).session.documents.has(uri);
         // A document that nobody was told of is for whoever can.
-        is_open(id) || (!self.servers.ids().any(is_open) && has_file(&uri))
+        is_open(id) || (!self.servers.ids().any(is_open) && has_file(uri))
     }
 
     /// Whether a message of the editor is for a member, or for another one by its method.
-    fn is_meant_for(&self, id: ServerId, method: &str, params: &[u8]) -> bool {
+    fn is_meant_for(&self, id: ServerId, method: &str, document: &TextDocument<'_>) -> bool {
         let handler = self.handler(method);
         let is_folders = method == "workspace/didChangeWorkspaceFolders";
-        handler.is_none_or(|it| it == id) && !(is_folders && self.has_own_root(id)) && self.is_for(id, params)
+        handler.is_none_or(|it| it == id)
+            && !(is_folders && self.has_own_root(id))
+            && self.is_for(id, document)
     }
 
     /// The member that the configuration sends all messages of a method to.

@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{
+    abilities::TextDocument,
     group::Group,
     methods::{Method, method},
     refreshing::is_passing,
@@ -23,7 +24,7 @@ use crate::{
             Mux,
             pool::backend::Backend,
             requests::{Owner, Pending},
-            session::documents::{DocumentKey, uri},
+            session::documents::DocumentKey,
         },
         purpose::Purpose,
     },
@@ -86,6 +87,9 @@ impl Pulls {
 
     /// A document has changed: all members are asked again.
     fn changed(&mut self, at: Instant, uri: &str) {
+        if self.all.is_empty() {
+            return;
+        }
         let key = key(uri);
         for (server, pull) in self.all.get(&key).into_iter().flatten() {
             self.due.insert((key.clone(), *server), at.max(pull.patient_until));
@@ -148,32 +152,32 @@ impl Group {
 
 impl Mux {
     /// The editor opens, changes, saves or closes a document.
-    pub(super) fn note_document(&mut self, method: &str, params: &[u8]) {
+    pub(super) fn note_document(&mut self, method: &str, params: &[u8], document: &TextDocument<'_>) {
         if !method.starts_with("textDocument/did") {
             return;
         }
-        let (now, Some(uri)) = (self.now(), uri(params, "textDocument")) else { return };
+        let (now, Some(uri)) = (self.now(), document.uri()) else { return };
         let meant: Vec<ServerId> = match method {
-            "textDocument/didOpen" => self.servers.ids().filter(|it| self.is_for(*it, params)).collect(),
+            "textDocument/didOpen" => self.servers.ids().filter(|it| self.is_for(*it, document)).collect(),
             _ => Vec::new(),
         };
         let Some(group) = self.group.as_deref_mut() else { return };
-        group.known.changed(&uri);
+        group.known.changed(uri);
         match method {
             "textDocument/didOpen" if !group.editor_pulls() => {
                 for server in meant {
-                    group.pulls.opened(now, &uri, server);
+                    group.pulls.opened(now, uri, server);
                 }
             }
             "textDocument/didChange" => {
-                group.shown.edited(&uri, params);
-                group.pulls.changed(now + PAUSE, &uri);
+                group.shown.edited(uri, params);
+                group.pulls.changed(now + PAUSE, uri);
             }
-            "textDocument/didSave" => group.pulls.changed(now + PAUSE, &uri),
+            "textDocument/didSave" => group.pulls.changed(now + PAUSE, uri),
             "textDocument/didClose" => {
-                group.reports.closed(&uri);
-                group.pulls.closed(&uri);
-                if let Some(params) = group.shown.closed(&uri) {
+                group.reports.closed(uri);
+                group.pulls.closed(uri);
+                if let Some(params) = group.shown.closed(uri) {
                     self.publish(&params);
                 }
             }
@@ -249,7 +253,7 @@ impl Mux {
                 group.pulls.remove(&place);
                 continue;
             }
-            if !is_serving || !abilities.can(row(), &params, None) {
+            if !is_serving || !abilities.can(row(), &params, &TextDocument::of(&params)) {
                 continue;
             }
             if let Some(identifier) = abilities.diagnostics_identifier() {

@@ -17,6 +17,7 @@ use crate::{
             Mux,
             failure::{Cause, Failure, reason},
             merge::{
+                abilities::TextDocument,
                 answers,
                 capabilities::Options,
                 group::{Group, Member},
@@ -316,15 +317,16 @@ impl Mux {
         if let Some(handler) = self.handler(name) {
             return vec![handler];
         }
+        let document = TextDocument::of(params);
         let can = |it: &&Member| match (row, &it.abilities) {
             // Nobody offers it, or it would have gone there.
             (Some(_), _) if name == COMMAND => true,
-            (Some(row), Some(abilities)) => abilities.can(row, params, None),
+            (Some(row), Some(abilities)) => abilities.can(row, params, &document),
             (Some(_), None) => false,
             (None, _) => true,
         };
         let able = group.members().iter().filter(can).map(|it| it.server);
-        let mut able: Vec<ServerId> = able.filter(|it| self.is_for(*it, params)).collect();
+        let mut able: Vec<ServerId> = able.filter(|it| self.is_for(*it, &document)).collect();
         if row.is_some_and(|it| it.capability.options == Options::Diagnostics) {
             able = group.by_identifier(params, able);
         }

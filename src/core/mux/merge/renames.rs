@@ -3,15 +3,12 @@
 use serde_json::json;
 
 use super::{
-    abilities::Abilities,
+    abilities::{Abilities, TextDocument},
     known::place,
     methods::{Method, method},
 };
 use crate::{
-    core::{
-        event::ServerId,
-        mux::{Mux, session::documents::uri},
-    },
+    core::{event::ServerId, mux::Mux},
     rpc::decode,
 };
 
@@ -24,13 +21,14 @@ impl Mux {
     pub(super) fn word_to_rename(&mut self, params: &[u8]) -> Option<(ServerId, Vec<u8>)> {
         let (rename, prepare) = (row("textDocument/rename"), row("textDocument/prepareRename"));
         let group = self.group.as_deref()?;
-        let can = |it: &Abilities| it.can(rename, params, None) && !it.can(prepare, params, None);
+        let document = TextDocument::of(params);
+        let can = |it: &Abilities| it.can(rename, params, &document) && !it.can(prepare, params, &document);
         let able = group.members().iter().filter(|it| it.abilities.as_ref().is_some_and(can));
         let mut able: Vec<ServerId> = able.map(|it| it.server).collect();
-        able.retain(|it| self.is_for(*it, params) && self.is_serving(*it));
+        able.retain(|it| self.is_for(*it, &document) && self.is_serving(*it));
         self.group.as_deref()?.sort(&mut able, rename.feature, rename.name);
         let server = *able.first()?;
-        let ((_, (line, character)), uri) = (place(params)?, uri(params, "textDocument")?);
+        let (uri, (line, character)) = place(params)?;
         let text = self.servers.get_mut(server).session.documents.text(&uri)?;
         let (start, end) = word_at(&decode(&text)?, line, character)?;
         let at = |character: usize| json!({"line": line, "character": character});

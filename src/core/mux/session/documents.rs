@@ -64,6 +64,28 @@ struct Document {
     is_edited: bool,
 }
 
+/// A `didChange`, read once for all sessions with the document.
+#[derive(Debug, Default)]
+pub(crate) struct ReadChange<'a> {
+    params: &'a [u8],
+    /// `None`: it cannot be read.
+    change: Option<DidChange<'a>>,
+    said: Changes,
+}
+
+impl<'a> ReadChange<'a> {
+    pub(crate) fn of(params: &'a [u8]) -> ReadChange<'a> {
+        let mut it = ReadChange::default();
+        it.read(params);
+        it
+    }
+
+    fn read(&mut self, params: &'a [u8]) {
+        self.params = params;
+        self.change = DidChange::read(params, &mut self.said);
+    }
+}
+
 /// What names an open document: its URI.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DocumentKey {
@@ -77,7 +99,7 @@ pub(crate) struct Documents {
     encoding: Encoding,
     texts: BTreeMap<String, Document>,
     notebooks: BTreeMap<String, Notebook>,
-    /// The changes in one message, while it is read.
+    /// Memory for the changes in one message.
     said: Changes,
     /// A document whose text has just become unknown.
     torn: Option<String>,
@@ -104,7 +126,16 @@ impl Documents {
     }
 
     pub(crate) fn changed(&mut self, params: &[u8]) {
-        let Some(change) = DidChange::read(params, &mut self.said) else {
+        let mut change = ReadChange { said: std::mem::take(&mut self.said), ..ReadChange::default() };
+        change.read(params);
+        self.apply(&change);
+        self.said = change.said;
+        self.said.shrink_to(UNFOLDED_BYTES);
+    }
+
+    /// Notes a change that was read already.
+    pub(crate) fn apply(&mut self, ReadChange { params, change, said }: &ReadChange<'_>) {
+        let Some(change) = change else {
             warn!("skipped an unreadable didChange in the tracked text");
             return self.tear(uri(params, "textDocument"));
         };
@@ -114,17 +145,16 @@ impl Documents {
             self.tear(Some(uri));
         }
         let Some(document) = self.texts.get_mut(&*change.uri) else { return };
-        document.is_torn &= change.is_torn || self.said.iter().all(|(place, _)| place.is_some());
+        document.is_torn &= change.is_torn || said.iter().all(|(place, _)| place.is_some());
         document.is_edited = true;
         document.version.clear();
         document.version.extend_from_slice(change.version);
-        document.changes.extend(&self.said);
+        document.changes.extend(said);
         let length = document.text.as_ref().map_or(document.open.len(), Vec::len);
         let is_much = document.changes.n_bytes() > UNFOLDED_BYTES.max(length / 2);
         if is_much || document.changes.n() >= UNFOLDED {
             document.fold(self.encoding);
         }
-        self.said.shrink_to(UNFOLDED_BYTES);
     }
 
     fn tear(&mut self, uri: Option<String>) {

@@ -3,7 +3,10 @@
 //! **A filter that lspool does not understand fits**: a server that is told too much ignores it, one that is told too
 //! little is wrong.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::OnceCell,
+    path::{Path, PathBuf},
+};
 
 use globset::{GlobBuilder, GlobMatcher};
 use lsp_types::{
@@ -13,7 +16,7 @@ use lsp_types::{
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::rpc::file_path;
+use crate::rpc::{file_path, member, text, values};
 
 /// A document or a file, as it is asked about.
 #[derive(Clone, Debug)]
@@ -31,6 +34,49 @@ impl Place {
 
     pub(super) fn is_of_scheme(&self, scheme: &str) -> bool {
         self.scheme.eq_ignore_ascii_case(scheme)
+    }
+}
+
+/// The document that a message is about: read at most once for all members.
+#[derive(Debug)]
+pub(crate) struct TextDocument<'a> {
+    params: &'a [u8],
+    members: OnceCell<Members>,
+    place: OnceCell<Option<Place>>,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    uri: Option<String>,
+    /// Only `didOpen` has it.
+    language: Option<String>,
+}
+
+impl<'a> TextDocument<'a> {
+    /// Of a message with these parameters.
+    pub(crate) fn of(params: &'a [u8]) -> TextDocument<'a> {
+        TextDocument { params, members: OnceCell::new(), place: OnceCell::new() }
+    }
+
+    pub(crate) fn uri(&self) -> Option<&str> {
+        self.members().uri.as_deref()
+    }
+
+    pub(crate) fn language(&self) -> Option<&str> {
+        self.members().language.as_deref()
+    }
+
+    fn members(&self) -> &Members {
+        self.members.get_or_init(|| {
+            let Some(document) = member(self.params, "textDocument") else { return Members::default() };
+            let document = &self.params[document];
+            let [uri, language] = values(document, ["uri", "languageId"]).map(|it| text(it?, &[]));
+            Members { uri, language }
+        })
+    }
+
+    fn place(&self) -> Option<&Place> {
+        self.place.get_or_init(|| Place::of(self.uri()?)).as_ref()
     }
 }
 
@@ -62,6 +108,10 @@ impl Pattern {
         let mut glob = GlobBuilder::new(&pattern);
         glob.literal_separator(true).empty_alternates(true).case_insensitive(matches!(case, Case::Ignored));
         glob.build().map_or(Pattern::Any, |it| Pattern::Glob(it.compile_matcher()))
+    }
+
+    fn is_any(&self) -> bool {
+        matches!(self, Pattern::Any)
     }
 
     fn fits(&self, path: &Path) -> bool {
@@ -111,8 +161,8 @@ impl Selector {
         self.0.is_some()
     }
 
-    pub(super) fn fits(&self, place: Option<&Place>, language: Option<&str>) -> bool {
-        self.0.as_ref().is_none_or(|all| all.iter().any(|it| it.fits(place, language)))
+    pub(super) fn fits(&self, document: &TextDocument<'_>) -> bool {
+        self.0.as_ref().is_none_or(|all| all.iter().any(|it| it.fits(document)))
     }
 }
 
@@ -134,12 +184,13 @@ impl OneDocument {
     }
 
     /// What is not known of the document is no reason against it.
-    fn fits(&self, place: Option<&Place>, language: Option<&str>) -> bool {
-        let is_language = |wanted: &str| wanted == "*" || language.is_none_or(|it| it == wanted);
-        let is_scheme = |wanted: &str| wanted == "*" || place.is_none_or(|it| it.is_of_scheme(wanted));
+    fn fits(&self, document: &TextDocument<'_>) -> bool {
+        let is_language = |wanted: &str| wanted == "*" || document.language().is_none_or(|it| it == wanted);
+        let is_scheme =
+            |wanted: &str| wanted == "*" || document.place().is_none_or(|it| it.is_of_scheme(wanted));
         self.language.as_deref().is_none_or(is_language)
             && self.scheme.as_deref().is_none_or(is_scheme)
-            && place.is_none_or(|it| self.pattern.fits(&it.path))
+            && (self.pattern.is_any() || document.place().is_none_or(|it| self.pattern.fits(&it.path)))
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     FileChange, IncludeText, Sync, SyncKind,
-    filters::{FileFilter, Notebooks, OpenNotebook, Place, Selector, Watcher},
+    filters::{FileFilter, Notebooks, OpenNotebook, Place, Selector, TextDocument, Watcher},
 };
 use crate::{
     core::{
@@ -149,13 +149,7 @@ impl Offer {
         }
     }
 
-    pub(super) fn fits(
-        &self,
-        id: MethodId,
-        params: &[u8],
-        place: Option<&Place>,
-        language: Option<&str>,
-    ) -> bool {
+    pub(super) fn fits(&self, id: MethodId, params: &[u8], document: &TextDocument<'_>) -> bool {
         let (has_it, condition) = match &self.what {
             What::Requests(all, condition) => (all.has(id), condition.fits(params)),
             What::Commands(all, _) => (all.has(id), true),
@@ -165,7 +159,7 @@ impl Offer {
             | What::Notebooks(..)
             | What::Watchers(_) => return false,
         };
-        has_it && condition && self.selector.fits(place, language)
+        has_it && condition && self.selector.fits(document)
     }
 
     /// Whether a file fits that a request or notification of this method is about.

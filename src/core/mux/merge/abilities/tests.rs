@@ -8,12 +8,13 @@ fn of(capabilities: &Value) -> Abilities {
     Abilities::of_result(json!({"capabilities": capabilities}).to_string().as_bytes())
 }
 
-fn can(it: &Abilities, method: &str, params: &Value) -> bool {
-    can_in(it, method, params, None)
+fn can(it: &Abilities, name: &str, params: &Value) -> bool {
+    let params = params.to_string().into_bytes();
+    it.can(method(name).expect("it is in the table"), &params, &TextDocument::of(&params))
 }
 
-fn can_in(it: &Abilities, name: &str, params: &Value, language: Option<&str>) -> bool {
-    it.can(method(name).expect("it is in the table"), params.to_string().as_bytes(), language)
+fn can_in(it: &Abilities, name: &str, uri: &str, language: Option<&str>) -> bool {
+    can(it, name, &json!({"textDocument": {"uri": uri, "languageId": language}}))
 }
 
 fn register(it: &mut Abilities, id: &str, method: &str, options: &Value) {
@@ -32,7 +33,8 @@ fn limited(it: &mut Abilities, only: Option<&[&str]>, except: &[&str]) {
 }
 
 fn wants(it: &Abilities, method: &str, params: &Value) -> bool {
-    it.wants_notification(method, params.to_string().as_bytes(), None)
+    let params = params.to_string().into_bytes();
+    it.wants_notification(method, &params, &TextDocument::of(&params))
 }
 
 #[test]
@@ -169,10 +171,10 @@ fn registrations_come_and_go() {
     assert!(it.has(hover));
     unregister(&mut it, "1", "textDocument/formatting");
     unregister(&mut it, "3", "textDocument/hover");
-    assert!(can_in(&it, "textDocument/hover", &json!({}), Some("html")));
+    assert!(can_in(&it, "textDocument/hover", "file:///a", Some("html")));
     unregister(&mut it, "1", "textDocument/hover");
-    assert!(!can_in(&it, "textDocument/hover", &json!({}), Some("html")));
-    assert!(can_in(&it, "textDocument/hover", &json!({}), Some("css")));
+    assert!(!can_in(&it, "textDocument/hover", "file:///a", Some("html")));
+    assert!(can_in(&it, "textDocument/hover", "file:///a", Some("css")));
     unregister(&mut it, "2", "textDocument/hover");
     assert!(!it.has(hover));
 
@@ -213,7 +215,7 @@ fn selectors_choose_documents() {
     let fits = |selector: Value, uri: &str, language: Option<&str>| {
         let mut it = of(&json!({}));
         register(&mut it, "1", "textDocument/hover", &json!({"documentSelector": selector}));
-        can_in(&it, "textDocument/hover", &json!({"textDocument": {"uri": uri}}), language)
+        can_in(&it, "textDocument/hover", uri, language)
     };
     let python = json!([{"language": "python", "scheme": "file"}]);
     assert!(fits(python.clone(), "file:///a.py", Some("python")));
@@ -302,7 +304,9 @@ fn documents_are_told_as_a_server_takes_them() {
     register(&mut it, "1", "textDocument/didChange", &json!({"syncKind": 1, "documentSelector": null}));
     register(&mut it, "2", "textDocument/didSave", &json!({"documentSelector": [{"language": "css"}]}));
     assert_eq!((it.sync().change, it.sync().save), (SyncKind::Full, Some(IncludeText::Without)));
-    let saved = |language| it.wants_notification("textDocument/didSave", b"{}", Some(language));
+    let saved = |language: &str| {
+        wants(&it, "textDocument/didSave", &json!({"textDocument": {"languageId": language}}))
+    };
     assert!(saved("css") && !saved("html"));
     assert!(!wants(&it, "textDocument/willSave", &json!({})));
 }
@@ -475,11 +479,12 @@ proptest! {
         for text in [&whole[..], &broken, &whole[..at]] {
             let mut it = Abilities::of_result(text);
             it.register(text);
+            let document = TextDocument::of(text);
             for method in methods() {
-                it.can(method, text, Some("x"));
+                it.can(method, text, &document);
             }
             for notification in ["textDocument/didSave", "notebookDocument/didOpen", "workspace/didCreateFiles"] {
-                it.wants_notification(notification, text, None);
+                it.wants_notification(notification, text, &document);
             }
             it.watched(text);
             it.watches("x", None);

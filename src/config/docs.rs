@@ -59,13 +59,6 @@ lspool works without a configuration file. It reads one from `--config FILE`, or
 [server.copilot]
 max_processes = 4
 idle_timeout = "10m"
-
-[agent.reviewer]
-tools = ["read_file", "list_dir", "grep_search"]
-
-[[route]]
-chat_mode = "Ask"
-agent = "reviewer"
 ```
 
 lspool reports every error with its line, and does not start with an invalid file. It applies a later valid
@@ -86,7 +79,7 @@ can set. lspool ignores its agents and workers with a name that is builtin or in
 them as *shadowed*. Its routes come after yours.
 
 lspool reads the file when the editor sends `initialize` or adds the folder. If the file has an error,
-`initialize` fails, because a conversation without its route may use every tool. For a folder that the editor
+`initialize` fails, because a conversation without its route may use every tool; for a folder that the editor
 adds later, lspool shows a message and keeps its configuration. A file from `initialize` applies until the
 editor starts lspool again.
 "#;

@@ -399,7 +399,7 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
             ty: Type::Size(|it| &mut it.max_output),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "The maximum size of a result. lspool leaves out the middle of a longer output.",
+            doc: "The maximum size of a result.",
         },
         Key {
             name: "max_file",

@@ -86,8 +86,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How long a process without an open request keeps running, except the one that serves the \
-                  editor. Its conversations come back at their next turn. `\"0s\"`: until its last conversation \
-                  ends, or another process needs its place.",
+                  editor. `\"0s\"`: until its last conversation ends, or another process needs its place.",
         },
         Key {
             name: "startup_timeout",
@@ -198,7 +197,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::StartAt(|it| &mut it.start),
             workspace: Workspace::No,
             absent: "",
-            doc: "In a group: whether the server starts with the others, or with its first document. Few editors \
+            doc: "In a group: whether the server starts with the others, or with its first document; few editors \
                   can take features that come later.",
         },
         Key {
@@ -235,8 +234,8 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Profile(|it| &mut it.policy),
             workspace: Workspace::No,
             absent: "`\"resilient\"`",
-            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: it does not. \
-                  `best-effort`: it does not, and `initialize` succeeds even if the server cannot start. The \
+            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`, `best-effort`: \
+                  it does not. With `best-effort`, `initialize` succeeds even if the server cannot start. The \
                   next five keys and `backoff` override this.",
         },
         Key {

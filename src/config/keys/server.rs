@@ -325,8 +325,8 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "none",
             doc: "How much memory a process may use, with those that it has started. lspool replaces a larger \
-                  process when no request is open; one that grows so within a minute of its start only at twice \
-                  the limit, with a message.",
+                  process when no request is open. If the process gets larger within a minute of its start, \
+                  lspool shows a message, and replaces it only at twice the limit.",
         },
     ],
 };

@@ -59,17 +59,10 @@ lspool works without a configuration file. It reads one from `--config FILE`, or
 [server.copilot]
 max_processes = 4
 idle_timeout = "10m"
-
-[agent.reviewer]
-tools = ["read_file", "list_dir", "grep_search"]
-
-[[route]]
-chat_mode = "Ask"
-agent = "reviewer"
 ```
 
-lspool reports every error with its line, and does not start with an invalid file. It applies a later change
-at once ([control.md](control.md)), unless the change is invalid.
+lspool reports every error with its line, and does not start with an invalid file. It applies a later valid
+change at once ([control.md](control.md)).
 
 `lspool config schema` prints [`config.schema.json`](config.schema.json), with which editors complete and
 check the file. With Taplo, make `#:schema FILE` the first line.
@@ -80,13 +73,13 @@ the default is 0.
 
 ## Workspace files
 
-A workspace folder can have a file `.lspool.toml`. The author of the repository writes it, and an agent that
-edits files can change it. So it cannot set commands, arguments, environment variables, paths, or the log.
-Each section below says what it can set. lspool ignores its agents and workers with a name that is builtin or
-in your own file, and reports them as *shadowed*. Its routes come after yours.
+A workspace folder can have a file `.lspool.toml`. An author of the repository or an agent can change it, so
+it cannot set commands, arguments, environment variables, paths, or the log. Each section below says what it
+can set. lspool ignores its agents and workers with a name that is builtin or in your own file, and reports
+them as *shadowed*. Its routes come after yours.
 
 lspool reads the file when the editor sends `initialize` or adds the folder. If the file has an error,
-`initialize` fails, because a conversation without its route may use every tool. For a folder that the editor
+`initialize` fails, because a conversation without its route may use every tool; for a folder that the editor
 adds later, lspool shows a message and keeps its configuration. A file from `initialize` applies until the
 editor starts lspool again.
 "#;

@@ -281,8 +281,8 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Flag(|it| &mut it.record.texts),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a recording keeps documents, prompts, and answers. Otherwise each of their characters \
-                  becomes an `x`.",
+            doc: "Whether a recording keeps documents, prompts, and answers, instead of an `x` for each \
+                  character.",
         },
         Key {
             name: "record_max_size",
@@ -370,16 +370,15 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
             ty: Type::Names(|it| &mut it.allow),
             workspace: Workspace::No,
             absent: "a question about each command",
-            doc: "[Commands](tools.md#permission) that run without a question, such as `\"git status\"`, or \
-                  `\"cargo test *\"` with any further words.",
+            doc: "[Commands](tools.md#permission) that run without a question, such as `\"git status\"`.",
         },
         Key {
             name: "confine",
             ty: Type::Flag(|it| &mut it.confine),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether commands can write only to the workspace and the temporary folders, where the system \
-                  supports this (Landlock on Linux).",
+            doc: "Whether [commands can write](tools.md#confinement) only to the workspace and the temporary \
+                  folders.",
         },
         Key {
             name: "writable",
@@ -393,14 +392,14 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a command or a search may take before lspool ends it.",
+            doc: "How long a command or a search may take.",
         },
         Key {
             name: "max_output",
             ty: Type::Size(|it| &mut it.max_output),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "The maximum size of a result. lspool leaves out the middle of a longer output.",
+            doc: "The maximum size of a result.",
         },
         Key {
             name: "max_file",
@@ -414,7 +413,7 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
 
 pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
     header: "[lsp_tools]",
-    doc: "The code tools of `lspool lsp` and `lspool mcp`. See [code-tools.md](code-tools.md).",
+    doc: "The [code tools](code-tools.md) of `lspool lsp` and `lspool mcp`.",
     fresh: LspToolsConfig::default,
     keys: &[
         Key {
@@ -436,8 +435,8 @@ pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
             ty: Type::Flag(|it| &mut it.raw),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether `lsp_start`, `lsp_request` and `lsp_stop` are there, with which an agent asks a server \
-                  in terms of the protocol ([code-tools.md](code-tools.md#raw-requests)).",
+            doc: "Whether an agent can send [raw requests](code-tools.md#raw-requests): `lsp_start`, \
+                  `lsp_request`, `lsp_stop`.",
         },
         Key {
             name: "time_limit",
@@ -451,21 +450,21 @@ pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
             ty: Type::Duration(|it| &mut it.ready_wait),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a call waits for a server that loads its project, before it asks anyway.",
+            doc: "How long a call waits for a server that loads its project before it asks anyway.",
         },
         Key {
             name: "diagnostics_wait",
             ty: Type::Duration(|it| &mut it.diagnostics_wait),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a server may say nothing about a file, before the file counts as not checked.",
+            doc: "How long a server may say nothing about a file before it counts as not checked.",
         },
         Key {
             name: "settle",
             ty: Type::Duration(|it| &mut it.settle),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long a server that publishes diagnostics without a version must say nothing more, before \
+            doc: "How long a server that publishes diagnostics without a version must then be silent before \
                   lspool believes it.",
         },
         Key {
@@ -480,7 +479,7 @@ pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
             ty: Type::Count(|it| &mut it.max_results),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many results a call shows if it does not say; of diagnostics, twice as many.",
+            doc: "How many results a call shows by default; of diagnostics, twice as many.",
         },
         Key {
             name: "max_servers",
@@ -501,7 +500,7 @@ pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
             ty: Type::OnLoading(|it| &mut it.on_loading),
             workspace: Workspace::No,
             absent: "",
-            doc: "What a call does while a server loads its project: wait, or fail with `loading`.",
+            doc: "Whether a call waits while a server loads its project, or fails with `loading`.",
         },
     ],
 };
@@ -509,8 +508,8 @@ pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
 pub(super) static ROUTE: Section<RouteConfig> = Section {
     header: "[[route]]",
     doc: "Which agent a conversation uses, if the editor names none. A route matches a `conversation/create` \
-          with all its values; without values it matches each. The first match applies; yours come before those \
-          of workspace files. Without a match, the conversation has every tool.",
+          with all its values, or without values any. The first match applies; yours come before those of \
+          workspace files. Without a match, the conversation has every tool.",
     fresh: RouteConfig::default,
     keys: &[
         Key {

@@ -14,8 +14,7 @@ pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
             ty: Type::OptionalToolNames(|it| &mut it.tools),
             workspace: Workspace::Yes,
             absent: "every tool",
-            doc: "The [names](agents.md#tool-names) of its tools, also with `*` at the end, or those of other \
-                  programs (`Read`, `Bash`). `[]` is none.",
+            doc: "The [names](agents.md#tool-names) of its tools, also with `*` at the end. `[]` is none.",
         },
         Key {
             name: "disallowed_tools",
@@ -100,7 +99,7 @@ pub(in crate::config) static SUB_AGENTS: Section<SubAgentsConfig> = Section {
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a sub-agent may take. Then lspool stops it, and gives the lead its text so far.",
+            doc: "How long a sub-agent may take. Then the lead gets its text so far.",
         },
     ],
 };

@@ -5,9 +5,8 @@ use crate::config::{GroupConfig, MemberConfig};
 
 pub(in crate::config) static GROUP: Section<GroupConfig> = Section {
     header: "[group.NAME]",
-    doc: "Several servers that the editor sees as one ([groups.md](groups.md)). `lspool --group NAME` starts \
-          them. A group of one is that server, without the features of a group. Your group replaces a preset of \
-          its name.",
+    doc: "Several servers that the editor sees as [one](groups.md). `lspool --group NAME` starts them. A group \
+          of one is that server, without the features of a group. Your group replaces a preset of its name.",
     fresh: GroupConfig::default,
     keys: &[
         Key {
@@ -23,8 +22,7 @@ pub(in crate::config) static GROUP: Section<GroupConfig> = Section {
             ty: Type::Order(|it| &mut it.order),
             workspace: Workspace::No,
             absent: "the order of `servers`",
-            doc: "Which members go first for a feature, such as `{ format = [\"ruff\"] }`. The others follow in \
-                  the order of `servers`.",
+            doc: "Which members go first for a feature, such as `{ format = [\"ruff\"] }`.",
         },
         Key {
             name: "combine",
@@ -40,8 +38,8 @@ pub(in crate::config) static GROUP: Section<GroupConfig> = Section {
             ty: Type::Waits(|it| &mut it.wait),
             workspace: Workspace::No,
             absent: "300 ms to 3 s",
-            doc: "How long lspool waits, by feature, for the other members once one has something to say, such \
-                  as `{ completion = \"500ms\" }`.",
+            doc: "How long, by feature, lspool waits for other members once one has something to say, such as `{ \
+                  completion = \"500ms\" }`.",
         },
         Key {
             name: "start_wait",

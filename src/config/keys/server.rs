@@ -5,10 +5,9 @@ use crate::config::ServerConfig;
 
 pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
     header: "[server.NAME]",
-    doc: "How lspool starts a server, and its limits. Without a section, lspool searches for \
-          `copilot-language-server`. A command on the command line (`lspool -- COMMAND …`) replaces only \
-          `command` and `args` of a section: `copilot` for a Copilot server, else the one with the name of the \
-          executable without extension.",
+    doc: "How lspool starts a server, and its limits. A command on the command line (`lspool -- COMMAND …`) \
+          replaces only `command` and `args` of a section: `copilot` for a Copilot server, else the one with the \
+          name of the executable without extension.",
     fresh: ServerConfig::default,
     keys: &[
         Key {
@@ -16,7 +15,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Command(|it| &mut it.command),
             workspace: Workspace::No,
             absent: "the name of the section; for `copilot`, lspool searches for `copilot-language-server`",
-            doc: "A path, or a bare name, which lspool looks up in the absolute entries of `PATH` outside the \
+            doc: "A path, or a name, which lspool looks up in the absolute entries of `PATH` outside the \
                   workspace folders.",
         },
         Key {
@@ -52,17 +51,17 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::CountOrLess(|it| &mut it.max_processes, |it| &mut it.max_large_processes),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of the server may run. For one more, lspool stops the one whose last turn \
-                  is longest ago. If all are in use, `on_limit` decides. The default is 4 for a Copilot server \
-                  before 1.520, which uses [more memory](copilot-server.md#versions).",
+            doc: "How many processes may run. For one more, lspool stops the one whose last turn is longest ago. \
+                  If all are in use, `on_limit` decides. The default is 4 for a [Copilot server before \
+                  1.520](copilot-server.md#versions).",
         },
         Key {
             name: "isolation",
             ty: Type::Isolation(|it| &mut it.isolation),
             workspace: Workspace::No,
             absent: "",
-            doc: "What keeps a conversation to its tools ([isolation.md](isolation.md)): a process for each tool \
-                  set, or a chat mode where that is as safe.",
+            doc: "What [keeps a conversation to its tools](isolation.md): a process for each tool set, or a chat \
+                  mode where that is as safe.",
         },
         Key {
             name: "on_limit",
@@ -77,9 +76,9 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Amount(|it| &mut it.warm_spares),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of a Copilot server lspool keeps started and signed in. A new partition or \
-                  a restart takes one within milliseconds. Spares count for `max_processes`, and make room for \
-                  others. Tool sets that need different capabilities of the editor get this number each.",
+            doc: "How many processes of a Copilot server lspool keeps ready for a new partition or a restart. \
+                  Spares count for `max_processes`, and make room for others. Tool sets that need different \
+                  capabilities of the editor get this number each.",
         },
         Key {
             name: "idle_timeout",
@@ -87,8 +86,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How long a process without an open request keeps running, except the one that serves the \
-                  editor. Its conversations come back at their next turn. `\"0s\"`: until its last conversation \
-                  ends, or another process needs its place.",
+                  editor. `\"0s\"`: until its last conversation ends, or another process needs its place.",
         },
         Key {
             name: "startup_timeout",
@@ -104,22 +102,22 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How long turns of a restricted tool set wait for its MCP servers. Then they run without the \
-                  missing ones, and a message names these.",
+                  missing ones, which a message names.",
         },
         Key {
             name: "max_message",
             ty: Type::Size(|it| &mut it.max_message),
             workspace: Workspace::No,
             absent: "",
-            doc: "The longest message that lspool accepts from the server.",
+            doc: "The longest message from the server.",
         },
         Key {
             name: "turn_recovery",
             ty: Type::TurnRecovery(|it| &mut it.turn_recovery),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether the next process continues a turn when its Copilot server dies, or the turn ends with \
-                  an error.",
+            doc: "Whether a turn continues in the next process when its Copilot server dies, or ends with an \
+                  error.",
         },
         Key {
             name: "delegation",
@@ -135,7 +133,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "`\"fallback\"`: a Copilot server gets each [builtin tool](tools.md), unless the editor has \
-                  registered one of that name. `lspool orchestrate` always offers them.",
+                  registered one of that name.",
         },
         Key {
             name: "exact_restore",
@@ -143,9 +141,9 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "Whether a Copilot server records its requests to the model, on a memory file system if \
-                  possible. After a crash the next process then sends the same bytes, so attachments, context, \
-                  and the model's prompt cache stay. Otherwise only questions, answers, and tool calls come \
-                  back.",
+                  possible. After a crash the next process then sends the same bytes, with attachments and \
+                  context, and the model's prompt cache applies. Otherwise only questions, answers, and tool \
+                  calls come back.",
         },
         Key {
             name: "repeat",
@@ -185,7 +183,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Flag(|it| &mut it.root_required),
             workspace: Workspace::No,
             absent: "",
-            doc: "In a group: whether workspaces without any of `root_markers` do not use the server.",
+            doc: "In a group: whether only workspaces with one of `root_markers` use the server.",
         },
         Key {
             name: "handles",
@@ -199,7 +197,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::StartAt(|it| &mut it.start),
             workspace: Workspace::No,
             absent: "",
-            doc: "In a group: whether the server starts with the others, or with its first document. Few editors \
+            doc: "In a group: whether the server starts with the others, or with its first document; few editors \
                   can take features that come later.",
         },
         Key {
@@ -221,8 +219,8 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Json(|it| &mut it.settings),
             workspace: Workspace::No,
             absent: "none",
-            doc: "In a group: settings for this server, which override those of the editor. Section `a.b` is the \
-                  table `b` in the table `a`.",
+            doc: "In a group: settings that override those of the editor. Section `a.b` is the table `b` in the \
+                  table `a`.",
         },
         Key {
             name: "init_options",
@@ -236,17 +234,17 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Profile(|it| &mut it.policy),
             workspace: Workspace::No,
             absent: "`\"resilient\"`",
-            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: it does not. \
-                  `best-effort`: it does not, and `initialize` succeeds even if the server cannot start. The \
-                  next five keys and `backoff` override single settings.",
+            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`, `best-effort`: \
+                  it does not. With `best-effort`, `initialize` succeeds even if the server cannot start. The \
+                  next five keys and `backoff` override this.",
         },
         Key {
             name: "restart",
             ty: Type::Restart(|it| &mut it.policy.restart),
             workspace: Workspace::No,
             absent: "",
-            doc: "`on-failure`: after any exit that nobody asked for, also with code 0, but a partition only \
-                  when it is needed. `always`: a partition too.",
+            doc: "`on-failure`: after any exit that nobody asked for, also with code 0; a partition only when it \
+                  is needed. `always`: a partition at once too.",
         },
         Key {
             name: "required",
@@ -311,7 +309,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Duration(|it| &mut it.write_stall),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long a process may read nothing while messages wait. Then lspool restarts it.",
+            doc: "How long a process may read nothing while messages wait before lspool restarts it.",
         },
         Key {
             name: "shutdown_grace",

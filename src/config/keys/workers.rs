@@ -5,8 +5,8 @@ use crate::config::{AgentSource, OrchestrationConfig, WorkerConfig};
 
 pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
     header: "[worker.ROLE]",
-    doc: "A worker that can do a task of a plan ([orchestration.md](orchestration.md)). Builtin workers keep the \
-          settings that your file does not change. A workspace file only adds workers.",
+    doc: "A worker for tasks of a [plan](orchestration.md). Builtin workers keep the settings that your file \
+          does not change. A workspace file only adds workers.",
     fresh: || WorkerConfig::of("", AgentSource::User),
     keys: &[
         Key {
@@ -42,7 +42,7 @@ pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
             ty: Type::Flag(|it| &mut it.agent_mode),
             workspace: Workspace::Yes,
             absent: "",
-            doc: "Whether the worker uses tools. Without tools it answers from its prompt.",
+            doc: "Whether the worker uses tools.",
         },
         Key {
             name: "enabled",
@@ -78,7 +78,7 @@ pub(in crate::config) static ORCHESTRATION: Section<OrchestrationConfig> = Secti
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long one task, the plan, or the summary may take before it fails.",
+            doc: "How long one task, the plan, or the summary may take.",
         },
         Key {
             name: "retries",

@@ -5,6 +5,7 @@
 mod codec;
 mod frame;
 mod patch;
+mod paths;
 mod scan;
 mod uri;
 
@@ -13,6 +14,8 @@ pub use codec::{Codec, FrameError, Incoming};
 pub(crate) use frame::decimal;
 pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
+pub use paths::PathPair;
+pub(crate) use paths::{PathMap, conflict};
 pub(crate) use scan::{Cursor, LooseText};
 pub use scan::{
     Envelope, Malformed, Span, batch, decode, elements, member, members, path, scan, spans, text, values,

@@ -8,7 +8,6 @@
 
 mod code_tools;
 mod docs;
-mod engine;
 pub(crate) mod features;
 mod groups;
 mod keys;
@@ -16,6 +15,7 @@ pub(crate) mod languages;
 pub(crate) mod presets;
 mod problem;
 mod read;
+mod remote;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -32,9 +32,9 @@ use std::{
 pub(crate) use code_tools::{CORE_TOOLS, MORE_TOOLS, RAW_TOOLS};
 pub use code_tools::{LspToolsConfig, OnLoading};
 pub use docs::{markdown, schema};
-pub use engine::runs_elsewhere;
 pub use groups::{Combine, GroupConfig, MemberConfig};
 pub use problem::{Problem, Problems, Shadowed, ShadowedKind};
+pub use remote::{Cleanup, Engine, RemoteConfig, runs_elsewhere};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 pub(crate) use suggest::nearest;
@@ -247,6 +247,9 @@ pub struct ServerConfig {
     pub isolation: Isolation,
     /// What happens to a conversation beyond `max_processes`.
     pub on_limit: OnLimit,
+    /// Where it runs, if not beside lspool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteConfig>,
     /// In a group: the `languageId`s of the documents that lspool opens in it; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub languages: Vec<String>,
@@ -470,6 +473,7 @@ impl Default for ServerConfig {
             repeat: Vec::new(),
             isolation: Isolation::default(),
             on_limit: OnLimit::default(),
+            remote: None,
             languages: Vec::new(),
             files: Vec::new(),
             root_markers: Vec::new(),

@@ -158,7 +158,10 @@ impl Proxy {
         match event {
             Event::Received(Peer::EDITOR, frame) => self.on_editor_frame(frame),
             Event::Received(Peer::Client(client), frame) => self.on_control_frame(client, &frame),
-            Event::Received(Peer::Backend(process), frame) => self.on_server_frame(process, frame),
+            Event::Received(Peer::Backend(process), frame) => {
+                let frame = self.mux.received(process, frame);
+                self.on_server_frame(process, frame);
+            }
             Event::Malformed { peer: Peer::Client(client), id, reason } => {
                 self.on_malformed_client(client, id.into(), &reason);
             }

@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 use self::report::{Abilities, Report, Row, State};
 use super::{args::Args, columns::shorten, print, screen::Screen, world};
 use crate::{
-    config::{ServerKind, runs_elsewhere},
+    config::ServerKind,
     core::{
         QUESTION, Version,
         event::{BackendId, Effect, Effects, Event, Generation, Peer, ProcessId},
@@ -146,7 +146,7 @@ struct Trial {
     row: usize,
     process: ProcessId,
     kind: Option<ServerKind>,
-    runs_elsewhere: bool,
+    is_elsewhere: bool,
     /// How long it may take to start, and to answer `initialize`.
     patience: Duration,
     began: Instant,
@@ -195,8 +195,8 @@ impl Trials {
         let process = ProcessId { backend, generation: Generation(1) };
         let (kind, patience) = (target.server.kind, target.server.startup_timeout);
         let step = Step::Starting { until: now + patience };
-        let runs_elsewhere = runs_elsewhere(&target.launch.program);
-        self.current = Some(Trial { row, process, kind, runs_elsewhere, patience, began: now, step });
+        let is_elsewhere = target.launch.is_elsewhere();
+        self.current = Some(Trial { row, process, kind, is_elsewhere, patience, began: now, step });
         out.push(Effect::Spawn(process, Arc::new(target.launch)));
     }
 
@@ -345,7 +345,7 @@ impl Core for Trials {
                 let Some(trial) = &mut self.current else { return };
                 trial.step = Step::Initializing { until: now + trial.patience };
                 let mut params = initialize(trial.kind);
-                if trial.runs_elsewhere {
+                if trial.is_elsewhere {
                     params["processId"] = Value::Null;
                 }
                 let params = params.to_string();

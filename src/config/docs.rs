@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 use super::{
     Config, features,
     keys::{
-        AGENT, BACKOFF, BUILTIN_TOOLS, COMBINES, DELEGATIONS, FOLDER, GROUP, ISOLATIONS, Key, LOG,
-        LOG_LEVELS, LSP_TOOLS, MEMBER, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE,
-        SERVER, SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, CLEANUPS, COMBINES, DELEGATIONS, ENGINES, FOLDER, GROUP, ISOLATIONS,
+        Key, LOG, LOG_LEVELS, LSP_TOOLS, MEMBER, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, REMOTE,
+        RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
+        Type, WORKER, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -18,6 +19,7 @@ pub fn markdown() -> String {
         INTRODUCTION.to_owned(),
         chapter(&ROOT),
         chapter(&SERVER),
+        chapter(&REMOTE),
         chapter(&BACKOFF),
         chapter(&GROUP),
         chapter(&FOLDER),
@@ -263,6 +265,10 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Methods(_) => "list of methods",
         Type::Markers(_) => "list of paths",
         Type::StartAt(_) => return words(&STARTS),
+        Type::Remote(_) => REMOTE.header,
+        Type::Engine(_) => return words(&ENGINES),
+        Type::PathPairs(_) => "list of `{ local, remote }`",
+        Type::Cleanup(_) => return words(&CLEANUPS),
         Type::Groups(_) => GROUP.header,
         Type::Servers(_) => SERVER.header,
         Type::Agents(_) => AGENT.header,
@@ -297,6 +303,7 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::OnLoading(field) => said(&ON_LOADING, *field(fresh)),
         Type::LogLevel(field) => said(&LOG_LEVELS, *field(fresh)),
         Type::StartAt(field) => said(&STARTS, *field(fresh)),
+        Type::Cleanup(field) => said(&CLEANUPS, *field(fresh)),
         _ => None,
     }
 }
@@ -400,6 +407,18 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::CodeTools(_) => texts(1),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::StartAt(_) => words(&STARTS),
+        Type::Remote(_) => object(&REMOTE),
+        Type::Engine(_) => words(&ENGINES),
+        Type::PathPairs(_) => json!({"oneOf": [
+            {"const": "auto"},
+            {"type": "array", "items": {
+                "type": "object",
+                "properties": {"local": {"type": "string"}, "remote": {"type": "string"}},
+                "required": ["local", "remote"],
+                "additionalProperties": false
+            }}
+        ]}),
+        Type::Cleanup(_) => words(&CLEANUPS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),
         Type::Folders(_) => list(object(&FOLDER)),

@@ -5,6 +5,7 @@
 
 mod agents;
 mod groups;
+mod remote;
 mod server;
 mod words;
 mod workers;
@@ -13,18 +14,21 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde_json::{Map, Value};
 
+use crate::rpc::PathPair;
+
 pub(super) use self::{
     agents::{AGENT, SUB_AGENTS},
     groups::{GROUP, MEMBER},
+    remote::REMOTE,
     server::SERVER,
     words::*,
     workers::{ORCHESTRATION, WORKER},
 };
 use super::{
-    AgentConfig, Backoff, BuiltinTools, Combine, Config, Delegation, FolderConfig, GroupConfig, Isolation,
-    LogConfig, LogLevel, LspToolsConfig, MemberConfig, OnLimit, OnLoading, OrchestrationConfig, Policy,
-    Profile, Restart, RouteConfig, ServerConfig, ServerKind, StartAt, SubAgentsConfig, ToolsConfig,
-    TurnRecovery, WorkerConfig,
+    AgentConfig, Backoff, BuiltinTools, Cleanup, Combine, Config, Delegation, Engine, FolderConfig,
+    GroupConfig, Isolation, LogConfig, LogLevel, LspToolsConfig, MemberConfig, OnLimit, OnLoading,
+    OrchestrationConfig, Policy, Profile, RemoteConfig, Restart, RouteConfig, ServerConfig, ServerKind,
+    StartAt, SubAgentsConfig, ToolsConfig, TurnRecovery, WorkerConfig,
 };
 
 /// A table of the file, read into a `T`.
@@ -51,7 +55,14 @@ pub(super) struct Key<T: 'static> {
 
 impl<T> Key<T> {
     pub(super) fn is_required(&self) -> bool {
-        matches!(self.ty, Type::RequiredPath(_) | Type::AgentName(_) | Type::Members(_) | Type::MemberName(_))
+        matches!(
+            self.ty,
+            Type::Engine(_)
+                | Type::RequiredPath(_)
+                | Type::AgentName(_)
+                | Type::Members(_)
+                | Type::MemberName(_)
+        )
     }
 }
 
@@ -149,6 +160,13 @@ pub(super) enum Type<T: 'static> {
     /// A list of relative paths.
     Markers(Field<T, Vec<String>>),
     StartAt(Field<T, StartAt>),
+    /// Where a server runs.
+    Remote(Field<T, Option<RemoteConfig>>),
+    /// What starts a server elsewhere; must be there.
+    Engine(Field<T, Engine>),
+    /// Folders here and there, or `"auto"`.
+    PathPairs(Field<T, Option<Vec<PathPair>>>),
+    Cleanup(Field<T, Cleanup>),
     Groups(Field<T, BTreeMap<String, GroupConfig>>),
     Servers(Field<T, BTreeMap<String, ServerConfig>>),
     Agents(Field<T, BTreeMap<String, AgentConfig>>),

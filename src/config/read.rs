@@ -3,6 +3,7 @@
 //! Reading continues after an error, so that lspool reports all errors of a file at once.
 
 mod groups;
+mod remote;
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -16,8 +17,8 @@ use super::{
     AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed, WorkerConfig,
     code_tools::offered,
     keys::{
-        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, GROUP, ISOLATIONS, Key, LOG, LOG_LEVELS,
-        LSP_TOOLS, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
+        AGENT, BACKOFF, BUILTIN_TOOLS, CLEANUPS, DELEGATIONS, ENGINES, FOLDER, GROUP, ISOLATIONS, Key, LOG,
+        LOG_LEVELS, LSP_TOOLS, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
         SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
     },
     presets::{known_servers, preset_names},
@@ -249,6 +250,10 @@ impl<'a> Reader<'a> {
             Type::Methods(field) => self.list(at, value, method, field(into)),
             Type::Markers(field) => self.list(at, value, marker, field(into)),
             Type::StartAt(field) => self.set(at, choice(raw, &STARTS), field(into)),
+            Type::Remote(field) => self.remote(at, raw, field(into)),
+            Type::Engine(field) => self.set(at, choice(raw, &ENGINES), field(into)),
+            Type::PathPairs(field) => self.path_pairs(at, value, field(into)),
+            Type::Cleanup(field) => self.set(at, choice(raw, &CLEANUPS), field(into)),
             Type::Groups(field) => self.groups(at, value, field(into)),
             Type::Servers(field) => self.servers(at, value, field(into)),
             Type::Agents(field) => self.agents(at, value, field(into)),

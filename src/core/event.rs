@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     builtin_tools::lsp::FileChange,
-    config::{Combine, Config, ServerConfig, ToolsConfig},
-    rpc::{Frame, RawId},
+    config::{Combine, Config, ServerConfig, ToolsConfig, runs_elsewhere},
+    rpc::{Frame, PathPair, RawId},
 };
 
 /// A client. The editor is client 0.
@@ -147,6 +147,26 @@ pub struct Launch {
     /// In a group: the folder that it works in, instead of those of the editor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
+    /// Set if the program runs the server elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Remote>,
+}
+
+impl Launch {
+    /// Whether the server sees other processes than lspool does.
+    pub fn is_elsewhere(&self) -> bool {
+        self.remote.is_some() || runs_elsewhere(&self.program)
+    }
+}
+
+/// A place for a server other than beside lspool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    /// The place for people: the engine and the target.
+    pub name: String,
+    /// The folders that the server has there.
+    pub paths: Vec<PathPair>,
 }
 
 /// Variables as a JSON object, in their order.

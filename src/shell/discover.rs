@@ -12,6 +12,7 @@ mod path;
 mod places;
 mod plan;
 mod prepare;
+mod remote;
 mod roots;
 mod search;
 #[cfg(test)]

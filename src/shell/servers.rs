@@ -59,6 +59,7 @@ mod tests {
             max_message: 1,
             write_stall,
             root: None,
+            remote: None,
         }
     }
 

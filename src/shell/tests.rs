@@ -85,6 +85,7 @@ fn launch() -> Arc<Launch> {
         max_message: 256 << 20,
         write_stall: Duration::from_mins(1),
         root: None,
+        remote: None,
     })
 }
 

@@ -17,11 +17,11 @@ use super::support::{
 };
 
 /// A server with the file of its session.
-struct Subject {
-    command: Vec<OsString>,
-    file: &'static str,
+pub(super) struct Subject {
+    pub(super) command: Vec<OsString>,
+    pub(super) file: &'static str,
     language: &'static str,
-    text: &'static str,
+    pub(super) text: &'static str,
     /// A part of the message about an error in the text.
     error: &'static str,
     /// A use of the thing that hover, definition, references and rename are about.
@@ -64,7 +64,7 @@ fn python(command: Vec<OsString>) -> Subject {
     }
 }
 
-fn pyright() -> Subject {
+pub(super) fn pyright() -> Subject {
     let looked = Some("Found 1 source file");
     Subject { looked, ..python(vec![real::pyright().into(), "--stdio".into()]) }
 }
@@ -77,7 +77,7 @@ fn ruff() -> Subject {
     python(vec![real::ruff().into(), "server".into()])
 }
 
-fn typescript() -> Subject {
+pub(super) fn typescript() -> Subject {
     Subject {
         command: vec![real::typescript().into(), "--stdio".into()],
         file: "greeting.ts",
@@ -144,15 +144,15 @@ fn same_with_and_without(subject: &Subject) {
 
 /// The result of a session.
 #[derive(Debug, PartialEq)]
-struct Heard {
+pub(super) struct Heard {
     /// Step and answer's body, in the order of the steps.
-    answers: Vec<(&'static str, String)>,
+    pub(super) answers: Vec<(&'static str, String)>,
     /// Bodies of requests and notifications of the server by method.
-    said: BTreeMap<String, Vec<String>>,
-    exit: Option<i32>,
+    pub(super) said: BTreeMap<String, Vec<String>>,
+    pub(super) exit: Option<i32>,
 }
 
-struct Session<'a> {
+pub(super) struct Session<'a> {
     editor: TestEditor,
     subject: &'a Subject,
     uri: String,
@@ -160,7 +160,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn play(sandbox: &Sandbox, subject: &Subject, before: &[OsString]) -> Heard {
+    pub(super) fn play(sandbox: &Sandbox, subject: &Subject, before: &[OsString]) -> Heard {
         let words: Vec<&OsString> = before.iter().chain(&subject.command).collect();
         let mut command = sandbox.command(words[0]);
         command.args(&words[1..]);
@@ -369,7 +369,7 @@ fn with(mut params: Value, more: &Value) -> Value {
 }
 
 /// The capabilities of a modern editor.
-fn capabilities() -> Value {
+pub(super) fn capabilities() -> Value {
     let dynamic = json!({"dynamicRegistration": true});
     json!({
         "workspace": {

@@ -32,6 +32,7 @@ mod partitions;
 mod processes;
 mod real_server;
 mod recordings;
+mod remote;
 mod replay;
 mod revive;
 mod same_answers;

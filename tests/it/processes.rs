@@ -78,6 +78,7 @@ fn shell(script: &str, mark: &Command) -> Effect {
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
         root: None,
+        remote: None,
     };
     Effect::Spawn(SERVER, Arc::new(launch))
 }
@@ -206,6 +207,7 @@ fn script_without_first_line_for_the_system_runs_in_a_shell() {
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
         root: None,
+        remote: None,
     };
     let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
     assert_eq!(exit(&events), (Exit::Code(5), &*format!("{} --stdio", script.display())));
@@ -234,6 +236,7 @@ fn spawn_failure_says_why() {
             max_message: 1 << 20,
             write_stall: Duration::from_mins(1),
             root: None,
+            remote: None,
         };
         let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
         let [Event::SpawnFailed(SERVER, SpawnFailure { permanent: true, message })] = &events[..] else {

@@ -44,7 +44,9 @@ pub(super) struct Report {
 pub(super) struct Row {
     name: String,
     /// The command, and where lspool found it.
-    command: Option<(PathBuf, Vec<String>, &'static str)>,
+    /// What is started, and where.
+    command: Vec<String>,
+    has_args: bool,
     skipped: Vec<Skipped>,
     /// What a group uses it for.
     limit: Limit,
@@ -105,18 +107,42 @@ pub(super) struct Account {
     message: String,
 }
 
+/// What is started, and where.
+fn command(target: &Target) -> Vec<String> {
+    let line = |program: &str, args: &[String]| [&[program.to_owned()], args].concat().join(" ");
+    let Target { name, server, launch, place, .. } = target;
+    let program = launch.program.display().to_string();
+    let Some(remote) = &launch.remote else {
+        return vec![format!("{} (from {place})", line(&program, &launch.args))];
+    };
+    let there = line(server.command.as_deref().unwrap_or(name), &server.args);
+    let pairs = remote.paths.iter().map(|it| format!("{} is {} there", it.local, it.remote));
+    let pairs = pairs.collect::<Vec<_>>().join(", ");
+    let folders = if pairs.is_empty() { "the same on both sides" } else { &pairs };
+    vec![format!("{there} in {} (with {program})", remote.name), format!("folders: {folders}")]
+}
+
 impl Row {
     pub(super) fn found(name: String, target: &Target) -> Row {
-        let command = (target.launch.program.clone(), target.launch.args.clone(), target.place);
         let limit = Limit::new(target.server.only.as_deref(), &target.server.except);
         let (skipped, reach) = (target.skipped.clone(), reach(&target.server));
-        Row { name, command: Some(command), skipped, limit, reach, state: State::Untried }
+        let args = if target.launch.remote.is_some() { &target.server.args } else { &target.launch.args };
+        let (command, has_args) = (command(target), !args.is_empty());
+        Row { name, command, has_args, skipped, limit, reach, state: State::Untried }
     }
 
     pub(super) fn missing(name: String, missing: Missing) -> Row {
         let Missing { message, skipped } = missing;
         let (limit, reach) = (Limit::default(), Vec::new());
-        Row { name, command: None, skipped, limit, reach, state: State::Missing(message) }
+        Row {
+            name,
+            command: Vec::new(),
+            has_args: true,
+            skipped,
+            limit,
+            reach,
+            state: State::Missing(message),
+        }
     }
 
     /// Notes an error, if it is the first: later errors are consequences.
@@ -128,11 +154,11 @@ impl Row {
 
     /// The server exited before it answered.
     pub(super) fn ended(&mut self, how: &str) {
-        let advice = match &self.command {
-            Some((_, args, _)) if args.is_empty() => {
+        let advice = match self.has_args {
+            false => {
                 "\nhint: it may need an argument such as --stdio: write it after the command, or in `args`"
             }
-            Some(_) | None => "",
+            true => "",
         };
         self.fail(format!("it exited before it answered `initialize` ({how}){advice}"));
     }
@@ -206,11 +232,7 @@ impl Row {
     }
 
     fn notes(&self, is_verbose: bool) -> Vec<String> {
-        let mut notes = Vec::new();
-        if let Some((program, args, place)) = &self.command {
-            let words = [program.display().to_string()].into_iter().chain(args.iter().cloned());
-            notes.push(format!("{} (from {place})", words.collect::<Vec<_>>().join(" ")));
-        }
+        let mut notes = self.command.clone();
         match &self.state {
             // The message names the path.
             State::Missing(message) | State::Failed(message) => notes.push(message.clone()),

@@ -40,6 +40,13 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             doc: "The working folder.",
         },
         Key {
+            name: "remote",
+            ty: Type::Remote(|it| &mut it.remote),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Where the server runs, if not beside lspool.",
+        },
+        Key {
             name: "kind",
             ty: Type::ServerKind(|it| &mut it.kind),
             workspace: Workspace::No,

@@ -1,8 +1,8 @@
 //! The words that are values of keys, with their meanings.
 
 use crate::config::{
-    BuiltinTools, Combine, Delegation, Isolation, LogLevel, OnLimit, OnLoading, Profile, Restart, ServerKind,
-    StartAt, TurnRecovery,
+    BuiltinTools, Cleanup, Combine, Delegation, Engine, Isolation, LogLevel, OnLimit, OnLoading, Profile,
+    Restart, ServerKind, StartAt, TurnRecovery,
 };
 
 /// Words for the kinds of servers.
@@ -42,6 +42,19 @@ pub(in crate::config) const PROFILES: [(&str, Profile); 3] =
 /// Words for when a member of a group is started.
 pub(in crate::config) const STARTS: [(&str, StartAt); 2] =
     [("now", StartAt::Now), ("document", StartAt::Document)];
+
+/// Words for what starts a server elsewhere.
+pub(in crate::config) const ENGINES: [(&str, Engine); 6] = [
+    ("docker", Engine::Docker),
+    ("podman", Engine::Podman),
+    ("kubectl", Engine::Kubectl),
+    ("ssh", Engine::Ssh),
+    ("devcontainer", Engine::Devcontainer),
+    ("command", Engine::Command),
+];
+
+/// Words for who ends a server elsewhere.
+pub(in crate::config) const CLEANUPS: [(&str, Cleanup); 2] = [("sh", Cleanup::Sh), ("none", Cleanup::None)];
 
 /// Words for how answers become one.
 pub(in crate::config) const COMBINES: [(&str, Combine); 2] =

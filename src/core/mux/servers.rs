@@ -5,7 +5,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use crate::{
-    config::{Config, ServerConfig, runs_elsewhere},
+    config::{Config, ServerConfig},
     core::{
         event::{BackendId, Launch, ProcessId, ServerId},
         mux::{
@@ -14,7 +14,7 @@ use crate::{
             session::Session,
         },
     },
-    rpc::{Patch, member},
+    rpc::{Frame, Patch, PathMap, member},
 };
 
 /// A server: its launch, and the session for its processes.
@@ -24,7 +24,9 @@ pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) name: String,
     pub(crate) settings: ServerConfig,
-    pub(crate) launch: Arc<Launch>,
+    launch: Arc<Launch>,
+    /// The folders that it has elsewhere.
+    paths: Option<PathMap>,
     pub(crate) config: Arc<Config>,
     /// Why it cannot start, if the executable is missing.
     pub(crate) missing: Option<String>,
@@ -73,9 +75,28 @@ impl Server {
         &self.session
     }
 
+    pub(crate) fn launch(&self) -> &Arc<Launch> {
+        &self.launch
+    }
+
+    pub(super) fn set_launch(&mut self, launch: Arc<Launch>) {
+        self.paths = paths(&launch);
+        self.launch = launch;
+    }
+
+    /// A message with the paths that the server has elsewhere.
+    pub(super) fn outgoing(&mut self, frame: Frame) -> Frame {
+        self.paths.as_mut().and_then(|it| it.outgoing(&frame)).unwrap_or(frame)
+    }
+
+    /// A message of the server with the paths of this machine.
+    pub(super) fn incoming(&self, frame: Frame) -> Frame {
+        self.paths.as_ref().and_then(|it| it.incoming(&frame)).unwrap_or(frame)
+    }
+
     /// The parameters of `initialize` as its processes get them: those that run elsewhere do not find lspool's process.
     pub(crate) fn watching<'a>(&self, params: &'a [u8]) -> Cow<'a, [u8]> {
-        match runs_elsewhere(&self.launch.program) && member(params, "processId").is_some() {
+        match self.launch.is_elsewhere() && member(params, "processId").is_some() {
             true => Cow::Owned(Patch::of(params).set("processId", b"null").finish()),
             false => Cow::Borrowed(params),
         }
@@ -96,6 +117,10 @@ impl Server {
     pub(crate) fn is_missing(&self) -> bool {
         self.missing.is_some() || self.is_gone
     }
+}
+
+fn paths(launch: &Launch) -> Option<PathMap> {
+    launch.remote.as_ref().and_then(|it| PathMap::new(&it.paths))
 }
 
 /// The parameters for starting a server.
@@ -122,6 +147,7 @@ impl Servers {
             id,
             name,
             settings,
+            paths: paths(&launch),
             launch,
             config,
             missing,
@@ -152,6 +178,11 @@ impl Servers {
     /// The server of a backend.
     pub(crate) fn of(&self, backend: &Backend) -> &Server {
         self.get(backend.server)
+    }
+
+    /// Whether some have folders elsewhere, so that paths in messages are mapped.
+    pub(super) fn map_paths(&self) -> bool {
+        self.all.iter().any(|it| it.paths.is_some())
     }
 
     /// The server for everything without another place; `None` before the search for it has ended.

@@ -33,6 +33,7 @@ fn member(name: &str) -> Member {
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
         root: None,
+        remote: None,
     };
     let mut server = ServerConfig { kind: Some(ServerKind::Generic), ..ServerConfig::default() };
     server.policy.required = false;

@@ -273,6 +273,7 @@ impl Stage {
             max_message: 1 << 20,
             write_stall: Duration::from_mins(1),
             root: None,
+            remote: None,
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),

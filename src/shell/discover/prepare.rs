@@ -13,13 +13,15 @@ use super::{
     path::{Skipped, Workspace, is_executable, on_path, real},
     places::PACKAGE,
     plan::{GroupPlan, Plan, plan},
+    remote::{Words, engine_args, mounts, place_name},
     roots,
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
     agents::{Registry, unknown_tiers, unused_by_leads},
-    config::{Config, MemberConfig, ServerConfig, ServerKind, presets::package_of},
-    core::event::{Group, Launch, Member, Prepared},
+    config::{Config, MemberConfig, RemoteConfig, ServerConfig, ServerKind, presets::package_of},
+    core::event::{Group, Launch, Member, Prepared, Remote},
+    rpc::PathPair,
 };
 
 /// The section of Copilot servers.
@@ -319,6 +321,9 @@ pub fn target(
     workspace: &Workspace,
     env: &Env,
 ) -> Result<Target, Missing> {
+    if let Some(remote) = &server.remote {
+        return elsewhere(name, server, remote, workspace, env);
+    }
     let plain = |message: String| Missing { message, skipped: Vec::new() };
     let found = match &server.command {
         Some(command) => find_command(command, workspace, env)?,
@@ -350,8 +355,59 @@ pub fn target(
         max_message: server.max_message,
         write_stall: server.write_stall,
         root: None,
+        remote: None,
     };
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
+}
+
+/// The engine that starts the server of a section elsewhere.
+fn elsewhere(
+    name: &str,
+    server: &ServerConfig,
+    remote: &RemoteConfig,
+    workspace: &Workspace,
+    env: &Env,
+) -> Result<Target, Missing> {
+    let plain = |message: String| Missing { message, skipped: Vec::new() };
+    let (engine, first) = match remote.engine_command.split_first() {
+        Some((engine, first)) => (engine.as_str(), first),
+        None => (remote.engine.name(), &[][..]),
+    };
+    let found = find_command(engine, workspace, env).map_err(|missing| {
+        let message = format!("{} (the engine of [server.{name}.remote])", missing.message);
+        Missing { message, ..missing }
+    })?;
+    let words = Words {
+        name,
+        command: server.command.as_deref().unwrap_or(name),
+        args: &server.args,
+        cwd: server.cwd.as_deref(),
+        env: &server.env,
+        folder: workspace.folders().first().map(PathBuf::as_path),
+    };
+    let args = [first, &engine_args(remote, &words).map_err(plain)?].concat();
+    let paths = match &remote.paths {
+        Some(pairs) => {
+            let expanded = |it: &PathPair| {
+                let local = env.expand(Path::new(&it.local))?;
+                Ok(PathPair { local: local.to_string_lossy().into_owned(), remote: it.remote.clone() })
+            };
+            pairs.iter().map(expanded).collect::<Result<Vec<_>, String>>().map_err(plain)?
+        }
+        None => mounts(remote, &found.program, first).map_err(plain)?,
+    };
+    let launch = Launch {
+        program: found.program,
+        args,
+        env: server.env.clone().into_iter().collect(),
+        cwd: None,
+        max_message: server.max_message,
+        write_stall: server.write_stall,
+        root: None,
+        remote: Some(Remote { name: place_name(remote), paths }),
+    };
+    let (name, server) = (name.to_owned(), server.clone());
+    Ok(Target { name, server, launch, place: found.place, skipped: found.skipped })
 }
 
 /// The launch for a missing executable.
@@ -364,6 +420,7 @@ fn nothing(server: &ServerConfig) -> Launch {
         max_message: server.max_message,
         write_stall: server.write_stall,
         root: None,
+        remote: None,
     }
 }
 

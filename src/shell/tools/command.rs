@@ -78,6 +78,7 @@ pub(super) fn launch(
         max_message: 0,
         write_stall: Duration::MAX,
         root: None,
+        remote: None,
     }
 }
 

@@ -140,7 +140,7 @@ impl Mux {
         let handshake = if is_editors { Handshake::Editor } else { Handshake::Own };
         backend.life.spawn(now, handshake, now + server.settings.startup_timeout);
         backend.begin(now);
-        let spawn = Effect::Spawn(backend.process(), Arc::clone(&server.launch));
+        let spawn = Effect::Spawn(backend.process(), Arc::clone(server.launch()));
         self.act(spawn);
         Ok(())
     }

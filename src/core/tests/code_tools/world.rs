@@ -729,6 +729,7 @@ fn prepared(settings: &LspToolsConfig) -> Prepared {
         env: vec![],
         cwd: None,
         root: None,
+        remote: None,
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
     };

@@ -107,6 +107,7 @@ impl World {
             max_message: 256 << 20,
             write_stall: std::time::Duration::from_mins(1),
             root: None,
+            remote: None,
         };
         Ok(Box::new(Prepared {
             config: Arc::new(config),

@@ -246,6 +246,7 @@ impl Search for Searched {
             max_message: 256 << 20,
             write_stall: Duration::from_mins(1),
             root: None,
+            remote: None,
         };
         Ok(Prepared {
             config: Arc::new(Config::default()),

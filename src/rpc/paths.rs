@@ -1,0 +1,217 @@
+//! Paths in messages of a server that runs elsewhere: in a container, or on another host.
+//!
+//! lspool and the editor know local paths only. This maps them on the way to the server, and back on the way from it.
+//!
+//! - **What is not under a mapped folder stays byte for byte**, and so do texts of documents, labels, and `data`.
+//! - A URI counts only as a whole string or key, of any message: methods need not be known.
+//! - A plain path counts only where a server expects one, such as settings and the arguments of commands.
+
+mod prefix;
+mod walk;
+mod watchers;
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::{Deserialize, Serialize};
+
+use self::{
+    prefix::{Folder, decoded, uri_parts},
+    walk::{Class, Mapping, walk},
+    watchers::without_foreign_watchers,
+};
+use super::{Frame, text};
+
+/// A folder of this machine, and where a server elsewhere has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathPair {
+    /// An absolute path here.
+    pub local: String,
+    /// An absolute path there.
+    pub remote: String,
+}
+
+/// The folders that a server has elsewhere.
+#[derive(Debug)]
+pub(crate) struct PathMap {
+    to_remote: Vec<(Folder, Folder)>,
+    to_local: Vec<(Folder, Folder)>,
+    /// Open documents as the editor spells them, by their decoded remote path.
+    open: BTreeMap<String, String>,
+}
+
+/// The way of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    ToRemote,
+    ToLocal,
+}
+
+impl PathMap {
+    /// `None`: there is nothing to map. Pairs that [`conflict`] are used in their order.
+    pub(crate) fn new(pairs: &[PathPair]) -> Option<PathMap> {
+        let differ = pairs.iter().any(|it| it.local != it.remote);
+        let sides = pairs.iter().map(|it| (Folder::of(&it.local), Folder::of(&it.remote)));
+        let by_longest = |mut all: Vec<(Folder, Folder)>| {
+            all.sort_by_key(|(from, _)| std::cmp::Reverse(from.path().len()));
+            all
+        };
+        let to_remote = by_longest(sides.clone().collect());
+        let to_local = by_longest(sides.map(|(local, remote)| (remote, local)).collect());
+        differ.then_some(PathMap { to_remote, to_local, open: BTreeMap::new() })
+    }
+
+    /// A message as the server gets it. `None`: as it is.
+    pub(crate) fn outgoing(&mut self, frame: &Frame) -> Option<Frame> {
+        let mapped = match (frame.params(), frame.result()) {
+            (Some(params), _) => {
+                self.mapped(params, Class::Plain, Way::ToRemote).map(|it| frame.with_params(&it))
+            }
+            // Answers of an editor are settings, folders, or of no interest.
+            (None, Some(result)) => {
+                self.mapped(result, Class::Paths, Way::ToRemote).map(|it| frame.with_result(&it))
+            }
+            (None, None) => None,
+        };
+        self.note_document(frame);
+        mapped
+    }
+
+    /// A message of the server as the editor gets it. `None`: as it is.
+    pub(crate) fn incoming(&self, frame: &Frame) -> Option<Frame> {
+        let Some(params) = frame.params() else {
+            return self.mapped(frame.result()?, Class::Plain, Way::ToLocal).map(|it| frame.with_result(&it));
+        };
+        let mapped = self.mapped(params, Class::Plain, Way::ToLocal);
+        if frame.method() != Some("client/registerCapability") {
+            return mapped.map(|it| frame.with_params(&it));
+        }
+        let params = mapped.map_or(Cow::Borrowed(params), Cow::Owned);
+        let locals: Vec<&Folder> = self.to_remote.iter().map(|(local, _)| local).collect();
+        let fewer = without_foreign_watchers(&params, &locals);
+        fewer
+            .or(match params {
+                Cow::Owned(params) => Some(params),
+                Cow::Borrowed(_) => None,
+            })
+            .map(|it| frame.with_params(&it))
+    }
+
+    fn mapped(&self, json: &[u8], root: Class, way: Way) -> Option<Vec<u8>> {
+        walk(json, root, &Direction { map: self, way })
+    }
+
+    /// Notes how the editor spells the documents that it has open: it gets exactly that back.
+    fn note_document(&mut self, frame: &Frame) {
+        let Some(method @ ("textDocument/didOpen" | "textDocument/didClose")) = frame.method() else {
+            return;
+        };
+        let Some(uri) = frame.params().and_then(|it| text(it, &["textDocument", "uri"])) else { return };
+        let remote = self.uri(&uri, Way::ToRemote);
+        let Some(path) = remote.as_deref().and_then(|it| decoded(uri_parts(it)?.1)) else { return };
+        match method {
+            "textDocument/didOpen" => self.open.insert(path, uri),
+            _ => self.open.remove(&path),
+        };
+    }
+
+    fn pairs(&self, way: Way) -> &[(Folder, Folder)] {
+        match way {
+            Way::ToRemote => &self.to_remote,
+            Way::ToLocal => &self.to_local,
+        }
+    }
+
+    /// A URI on the other side.
+    fn uri(&self, uri: &str, way: Way) -> Option<String> {
+        if let Some((archive @ ("jar" | "zipfile"), inner)) = uri.split_once(':') {
+            return Some(format!("{archive}:{}", self.uri(inner, way)?));
+        }
+        let (before, path) = uri_parts(uri)?;
+        if way == Way::ToLocal
+            && let Some(spelled) = decoded(path).and_then(|it| self.open.get(&it))
+            && uri_parts(spelled).is_some_and(|(scheme, _)| scheme == before)
+        {
+            return Some(spelled.clone());
+        }
+        let mut pairs = self.pairs(way).iter();
+        let (to, rest) = pairs.find_map(|(from, to)| Some((to, from.rest_of_uri(path)?)))?;
+        let path = format!("{}{rest}", to.uri());
+        Some(format!("{before}{}", if path.is_empty() { "/" } else { &path }))
+    }
+
+    /// A plain path on the other side. It may end in a pattern.
+    fn path(&self, path: &str, way: Way) -> Option<String> {
+        let mut pairs = self.pairs(way).iter();
+        let (to, rest) = pairs.find_map(|(from, to)| Some((to, from.rest_of_path(path)?)))?;
+        let path = format!("{}{rest}", to.path());
+        Some(if path.is_empty() { "/".to_owned() } else { path })
+    }
+
+    /// A text with the links in it on the other side.
+    fn prose(&self, text: &str, way: Way) -> Option<String> {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find("file:///") {
+            let (before, link) = rest.split_at(at);
+            let end = link.find(|it: char| it.is_whitespace() || ")>\"'`".contains(it)).unwrap_or(link.len());
+            let (link, after) = link.split_at(end);
+            out.push_str(before);
+            out.push_str(self.uri(link, way).as_deref().unwrap_or(link));
+            rest = after;
+        }
+        out.push_str(rest);
+        (out != text).then_some(out)
+    }
+}
+
+/// The mapping in one direction.
+struct Direction<'a> {
+    map: &'a PathMap,
+    way: Way,
+}
+
+impl Mapping for Direction<'_> {
+    fn string(&self, text: &str, class: Class) -> Option<String> {
+        match class {
+            Class::Never => None,
+            Class::Plain => self.map.uri(text, self.way),
+            Class::Paths if text.starts_with('/') => self.map.path(text, self.way),
+            Class::Paths => self.map.uri(text, self.way),
+            Class::Prose => self.map.prose(text, self.way),
+        }
+    }
+
+    fn has_prose(&self) -> bool {
+        self.way == Way::ToLocal
+    }
+}
+
+/// Why two of these pairs cannot both hold. `None`: all can.
+pub(crate) fn conflict(pairs: &[PathPair]) -> Option<String> {
+    let all: Vec<(Folder, Folder)> =
+        pairs.iter().map(|it| (Folder::of(&it.local), Folder::of(&it.remote))).collect();
+    for (n, (local, remote)) in all.iter().enumerate() {
+        for (other_local, other_remote) in &all[..n] {
+            let is_same = local.path() == other_local.path() || remote.path() == other_remote.path();
+            let crosses = |one: (&Folder, &Folder), other: (&Folder, &Folder)| {
+                one.0.rest_of_path(other.0.path()).is_some() && other.1.rest_of_path(one.1.path()).is_some()
+            };
+            if is_same
+                || crosses((local, remote), (other_local, other_remote))
+                || crosses((other_local, other_remote), (local, remote))
+            {
+                return Some(format!(
+                    "{} = {} and {} = {} contradict each other",
+                    other_local.shown(),
+                    other_remote.shown(),
+                    local.shown(),
+                    remote.shown()
+                ));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

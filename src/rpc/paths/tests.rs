@@ -1,0 +1,256 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::rpc::file_path;
+
+fn pair(local: &str, remote: &str) -> PathPair {
+    PathPair { local: local.to_owned(), remote: remote.to_owned() }
+}
+
+fn map() -> PathMap {
+    PathMap::new(&[pair("/home/u/my shop", "/app"), pair("/home/u/lib", "/opt/lib ä")]).unwrap()
+}
+
+fn notification(params: &Value) -> Frame {
+    Frame::notification("x", Some(params.to_string().as_bytes()))
+}
+
+fn params(frame: &Frame) -> Value {
+    serde_json::from_slice(frame.params().unwrap()).unwrap()
+}
+
+fn remote(params_here: &Value) -> Value {
+    let frame = notification(params_here);
+    params(map().outgoing(&frame).as_ref().unwrap_or(&frame))
+}
+
+fn local(params_there: &Value) -> Value {
+    let frame = notification(params_there);
+    params(map().incoming(&frame).as_ref().unwrap_or(&frame))
+}
+
+const HERE: &str = "file:///home/u/my%20shop";
+
+/// What a message has on both sides.
+#[test]
+fn paths_in_messages_are_mapped_both_ways() {
+    let uri = |rest: &str| (format!("{HERE}{rest}"), format!("file:///app{rest}"));
+    let (a, b) = (uri("/a.py"), uri("/x%20y/b%23.py"));
+    let of = |get: fn(&(String, String)) -> &String| {
+        let (a, b) = (get(&a), get(&b));
+        let path = |uri: &str| file_path(uri).unwrap().to_str().unwrap().to_owned();
+        let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+        [
+            json!({"processId": 1, "rootUri": a, "rootPath": path(a), "workspaceFolders": [{"uri": a, "name": path(a)}],
+                "initializationOptions": {"python": {"path": path(b), "args": [path(a), "-x"]}}}),
+            json!({"textDocument": {"uri": a}, "position": {"line": 1, "character": 2}}),
+            json!({"changes": [{"uri": a, "type": 1}, {"uri": b, "type": 2}]}),
+            json!({"event": {"added": [{"uri": a, "name": "a"}], "removed": [{"uri": b, "name": "b"}]}}),
+            json!({"files": [{"oldUri": a, "newUri": b}]}),
+            json!({"items": [{"scopeUri": a, "section": "python"}]}),
+            json!({"uri": a, "diagnostics": [{"range": range, "relatedInformation": [{"location": {"uri": b}}]}]}),
+            json!({"kind": "full", "items": [], "relatedDocuments": {a: {"kind": "unchanged", "resultId": "1"}}}),
+            json!([{"targetUri": a, "targetRange": range}, {"uri": b, "range": range}]),
+            json!([{"range": range, "target": b}]),
+            json!([{"label": [{"value": "x", "location": {"uri": a, "range": range}}]}]),
+            json!({"changes": {a: [{"range": range, "newText": "x"}]}}),
+            json!({"documentChanges": [{"textDocument": {"uri": a, "version": 1}, "edits": []},
+                {"kind": "rename", "oldUri": a, "newUri": b}, {"kind": "delete", "uri": b}]}),
+            json!({"command": {"title": "t", "command": "c", "arguments": [a, path(b), {"file": path(a)}]}}),
+            json!({"label": "l", "edit": {"changes": {b: []}}}),
+            json!({"notebookDocument": {"uri": a, "cells": [{"document":
+                a.replacen("file:", "vscode-notebook-cell:", 1) + "#W0"}]}}),
+            json!({"settings": {"python": {"pythonPath": path(b), "paths": [path(a)]}}}),
+            json!({"registrations": [{"id": "1", "method": "m", "registerOptions": {"watchers": [
+                {"globPattern": path(a) + "/**/*.py"}, {"globPattern": {"baseUri": a, "pattern": "*"}}]}}]}),
+            json!({"documentSelector": [{"scheme": "file", "pattern": path(a) + "/**"}]}),
+            json!({"uri": format!("jar:{a}!/x.java"), "external": false}),
+        ]
+    };
+    for (here, there) in of(|it| &it.0).iter().zip(of(|it| &it.1)) {
+        let is_text = |it: &Value| it["workspaceFolders"][0]["name"].clone();
+        let mut expected = there.clone();
+        if !is_text(here).is_null() {
+            expected["workspaceFolders"][0]["name"] = is_text(here);
+        }
+        assert_eq!(remote(here), expected);
+        assert_eq!(local(&expected), *here);
+    }
+}
+
+#[test]
+fn what_is_no_path_stays_byte_for_byte() {
+    for text in [
+        r#"{"textDocument":{"uri":"untitled:1","text":"file:///home/u/my%20shop/a"}}"#,
+        r#"{"contentChanges":[{"text":"file:///home/u/my%20shop"}], "x" : "/home/u/my shop/a"}"#,
+        r#"{"uri":"file:///home/u/my%20shopping/a"}"#,
+        r#"{"uri":"file://server/home/u/my%20shop"}"#,
+        r#"{"data":{"uri":"file:///home/u/my%20shop/a"},"token":"/home/u/my shop"}"#,
+        r#"{"label":"file:///home/u/my%20shop","insertText":"/home/u/my shop","sortText":"file:///home/u/my%20shop"}"#,
+        r#"{"uri":"file:///home/u/my%20shop/a" oh no"#,
+        r#"{"uri":"https://file:///home/u/my%20shop/a"}"#,
+        r#"[{"uri":7},"/home/u/my shop"]"#,
+        "",
+        "null",
+    ] {
+        let frame = Frame::notification("x", Some(text.as_bytes()));
+        assert!(map().outgoing(&frame).is_none(), "{text}");
+    }
+}
+
+#[test]
+fn rest_of_a_uri_stays_as_it_was_spelled() {
+    let spelled = |uri: &str| remote(&json!({"uri": uri}))["uri"].as_str().unwrap().to_owned();
+    for (here, there) in [
+        ("file:///home/u/my%20shop", "file:///app"),
+        ("file:///home/%75/my%20shop/%61%2Fb c", "file:///app/%61%2Fb c"),
+        ("file:/home/u/my%20shop/a", "file:/app/a"),
+        ("FILE://localhost/home/u/my%20shop/a?q#f", "FILE://localhost/app/a?q#f"),
+        ("file:///home/u/lib/ä", "file:///opt/lib%20%C3%A4/ä"),
+        ("file:///home/u/my shop/x", "file:///app/x"),
+    ] {
+        assert_eq!(spelled(here), there);
+    }
+    let escaped = Frame::notification("x", Some(br#"{"uri":"file:\/\/\/app\/a.php"}"#));
+    assert_eq!(params(&map().incoming(&escaped).unwrap())["uri"], format!("{HERE}/a.php"));
+    let raw = json!({"uri": "file:///opt/lib ä/x"});
+    assert_eq!(local(&raw)["uri"], "file:///home/u/lib/x");
+}
+
+#[test]
+fn open_document_comes_back_as_the_editor_spells_it() {
+    let mut it = map();
+    let uri = "file:///home/u/my%20shop/%5Bid%5D/a+b.ts";
+    let message = |method: &str| {
+        Frame::notification(method, Some(json!({"textDocument": {"uri": uri}}).to_string().as_bytes()))
+    };
+    let there = notification(&json!({"uri": "file:///app/[id]/a%2Bb.ts"}));
+    it.outgoing(&message("textDocument/didOpen"));
+    assert_eq!(params(&it.incoming(&there).unwrap())["uri"], uri);
+    it.outgoing(&message("textDocument/didClose"));
+    assert_eq!(params(&it.incoming(&there).unwrap())["uri"], format!("{HERE}/[id]/a%2Bb.ts"));
+}
+
+#[test]
+fn links_in_texts_lead_to_local_files() {
+    let hover = json!({"contents": {"kind": "markdown", "value":
+        "see [a](file:///app/a.py#L1) and <file:///app/b> and file:///usr/x, file:///apple"}});
+    let expected = format!("see [a]({HERE}/a.py#L1) and <{HERE}/b> and file:///usr/x, file:///apple");
+    assert_eq!(local(&hover)["contents"]["value"], expected);
+    assert_eq!(remote(&json!({"message": HERE})), json!({"message": "file:///app"}), "a whole URI is one");
+    let told = json!({"type": 1, "message": format!("cannot read {HERE}/a")});
+    assert_eq!(remote(&told), told);
+}
+
+#[test]
+fn answers_of_the_editor_have_paths() {
+    let answer =
+        Frame::response(1.into(), br#"[{"pythonPath":"/home/u/lib/bin/python"}, "/home/u/my shop"]"#);
+    let there: Value = serde_json::from_slice(map().outgoing(&answer).unwrap().result().unwrap()).unwrap();
+    assert_eq!(there, json!([{"pythonPath": "/opt/lib ä/bin/python"}, "/app"]));
+    let answer = Frame::response(1.into(), br#"{"uri":"file:///app/x","path":"/app/x"}"#);
+    let here: Value = serde_json::from_slice(map().incoming(&answer).unwrap().result().unwrap()).unwrap();
+    assert_eq!(here, json!({"uri": format!("{HERE}/x"), "path": "/home/u/my shop/x"}));
+}
+
+#[test]
+fn watchers_of_files_that_only_the_server_has_are_left_out() {
+    let register = |watchers: &Value| {
+        let params = json!({"registrations": [{"id": "1", "method": "workspace/didChangeWatchedFiles",
+            "registerOptions": {"watchers": watchers}}]});
+        Frame::notification("client/registerCapability", Some(params.to_string().as_bytes()))
+    };
+    let told = register(&json!([
+        {"globPattern": "**/*.py"}, {"globPattern": "/usr/lib/**"}, {"globPattern": "/app/**"},
+        {"globPattern": {"baseUri": "file:///usr/lib/python3.11", "pattern": "**"}},
+        {"globPattern": {"baseUri": {"uri": "file:///app", "name": "a"}, "pattern": "**"}},
+    ]));
+    let expected = register(&json!([
+        {"globPattern": "**/*.py"}, {"globPattern": "/home/u/my shop/**"},
+        {"globPattern": {"baseUri": {"uri": HERE, "name": "a"}, "pattern": "**"}},
+    ]));
+    assert_eq!(params(&map().incoming(&told).unwrap()), params(&expected));
+}
+
+#[test]
+fn longest_folder_counts_and_root_can_be_mapped() {
+    let nested = [pair("/w", "/app"), pair("/w/gen", "/gen")];
+    let mut it = PathMap::new(&nested).unwrap();
+    let mut there =
+        |uri: &str| params(&it.outgoing(&notification(&json!({"uri": uri}))).unwrap())["uri"].clone();
+    assert_eq!(
+        (there("file:///w/gen/a"), there("file:///w/x")),
+        ("file:///gen/a".into(), "file:///app/x".into())
+    );
+    let mut root = PathMap::new(&[pair("/host", "/")]).unwrap();
+    let frame = notification(&json!({"uri": "file:///host", "other": "file:///host/a"}));
+    let mapped = root.outgoing(&frame).unwrap();
+    assert_eq!(params(&mapped), json!({"uri": "file:///", "other": "file:///a"}));
+    assert!(PathMap::new(&[pair("/a", "/a")]).is_none(), "nothing is elsewhere");
+}
+
+#[test]
+fn contradicting_folders_are_named() {
+    assert_eq!(conflict(&[pair("/a", "/x"), pair("/a/b", "/x/b"), pair("/c", "/y")]), None);
+    for pairs in [
+        [pair("/a", "/x"), pair("/b", "/x/")],
+        [pair("/a", "/x"), pair("/a/", "/y")],
+        [pair("/a", "/x/y"), pair("/a/b", "/x")],
+    ] {
+        let error = conflict(&pairs).unwrap();
+        assert!(error.contains("contradict each other"), "{error}");
+    }
+}
+
+#[test]
+fn deep_text_takes_linear_time() {
+    let depth = 200_000;
+    let text = format!(r#"{}"file:///app/x"{}"#, "[".repeat(depth), "]".repeat(depth));
+    let frame = Frame::notification("x", Some(text.as_bytes()));
+    assert!(map().incoming(&frame).is_some());
+}
+
+/// JSON of any shape with URIs and paths in it.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!("file:///home/u/my%20shop/a%20b.py")),
+        Just(json!("/home/u/lib/x")),
+        Just(json!("file:///elsewhere/a")),
+        Just(json!(null)),
+        Just(json!(12)),
+        "[a-z/:\\\\\" ]{0,12}".prop_map(Value::from),
+    ];
+    let keys = prop_oneof![
+        Just("uri"),
+        Just("data"),
+        Just("text"),
+        Just("arguments"),
+        Just("label"),
+        Just("value"),
+        Just("settings"),
+        Just("file:///home/u/my%20shop/key"),
+    ];
+    leaf.prop_recursive(5, 40, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::vec((keys.clone(), inner), 0..5).prop_map(|all| Value::Object(
+                all.into_iter().map(|(key, it)| (key.to_owned(), it)).collect()
+            )),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn message_there_and_back_is_the_same(json in any_json()) {
+        prop_assert_eq!(local(&remote(&json!({"x": json}))), json!({"x": json}));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'"'), Just(b'{'), Just(b'/')], 0..64)) {
+        let text = [br#"{"a":"file:///app/"#.as_slice(), &bytes].concat();
+        let frame = Frame::notification("x", Some(&text));
+        drop((map().outgoing(&frame), map().incoming(&frame)));
+    }
+}

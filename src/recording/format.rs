@@ -14,7 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            self, BackendId, ClientId, Drops, Exit, Generation, Group, KeptMode, Launch, Peer, ProcessId, TeamFault,
+            self, BackendId, ClientId, Drops, Exit, Generation, Group, KeptMode, Launch, Peer, ProcessId,
+            TeamFault,
         },
     },
 };

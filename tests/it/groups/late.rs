@@ -72,9 +72,8 @@ fn late_server_loses_nothing_at_its_second_start_real() {
     fs::remove_file(gate(&sandbox)).expect("it is there");
     configure(&sandbox, "0s");
     let (editor, capabilities) = start(&sandbox);
-    let providers = |it: &Value| -> Vec<String> {
-        it.as_object().expect("an object").keys().cloned().collect()
-    };
+    let providers =
+        |it: &Value| -> Vec<String> { it.as_object().expect("an object").keys().cloned().collect() };
     assert_eq!(providers(&capabilities), providers(&all), "the editor is told all, though one is not there");
     let document = uri(&sandbox.write("a.py", TEXT));
     let item = json!({"uri": document, "languageId": "python", "version": 1, "text": TEXT});

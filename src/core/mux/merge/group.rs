@@ -128,8 +128,12 @@ enum Start {
     Failed,
 }
 
-/// An answer to `initialize` of a server that can do nothing.
-const NOTHING: &[u8] = br#"{"capabilities":{}}"#;
+/// How a server counts characters, if not in UTF-16: its positions would be wrong wherever a line is not ASCII.
+/// `offsetEncoding` is an older word of clangd's for it.
+pub(in crate::core::mux) fn foreign_encoding(result: &[u8]) -> Option<String> {
+    let told = text(result, &["capabilities", "positionEncoding"]);
+    told.or_else(|| text(result, &["offsetEncoding"])).filter(|it| it != "utf-16")
+}
 
 impl Group {
     fn new(it: event::Group) -> Group {
@@ -160,7 +164,14 @@ impl Group {
 
     pub(super) fn add(&mut self, server: ServerId, name: String, files: &[String]) {
         let files = Globs::of(files);
-        self.members.push(Member { server, name, abilities: None, said: Said::Nothing, result: Bytes::new(), files });
+        self.members.push(Member {
+            server,
+            name,
+            abilities: None,
+            said: Said::Nothing,
+            result: Bytes::new(),
+            files,
+        });
     }
 
     /// Whether a member is used for some documents only, by their paths.
@@ -180,8 +191,12 @@ impl Group {
 
     /// Whether the editor tells of documents though no member has asked for that: then all hear it, as each would alone.
     pub(super) fn is_told_unasked(&self, method: &str) -> bool {
-        let mut syncs = self.members.iter().filter_map(|it| it.abilities.as_ref()).map(Abilities::sync);
-        method.starts_with("textDocument/") && syncs.all(|it| it == Sync::default())
+        let mut all = self.members.iter().filter_map(|it| it.abilities.as_ref());
+        match method.split_once('/') {
+            Some(("textDocument", _)) => all.all(|it| it.sync() == Sync::default()),
+            Some(("notebookDocument", _)) => !all.any(Abilities::has_notebooks),
+            _ => false,
+        }
     }
 
     /// What a member can do, as far as that is known.
@@ -252,9 +267,7 @@ impl Group {
     /// The legends of the members that have said these parts, to the one that the editor was told.
     pub(super) fn legends_of(&self, parts: impl Iterator<Item = ServerId>) -> Option<Legends> {
         let legends = self.legends.as_ref()?;
-        let of = |server: ServerId| {
-            legends.members.get(self.rank(server)?)?.as_deref()
-        };
+        let of = |server: ServerId| legends.members.get(self.rank(server)?)?.as_deref();
         Some(Legends::new(&legends.united, parts.map(|it| of(it).unwrap_or(b"{}"))))
     }
 
@@ -442,15 +455,11 @@ impl Mux {
             return;
         }
         self.remember_member(server, result);
-        let Some((is_late, before)) =
-            self.group.as_deref().map(|it| (it.is_open(), it.answer_of(server))) else { return };
-        if let Some(encoding) = self.learn_abilities(server, result, Said::Now) {
-            let name = &self.servers.get(server).name;
-            let message = format!(
-                "lspool does not use {name}: it counts characters in {encoding}, although lspool asked for utf-16"
-            );
-            self.show(Severity::Warning, &message);
-        }
+        let Some((is_late, before)) = self.group.as_deref().map(|it| (it.is_open(), it.answer_of(server)))
+        else {
+            return;
+        };
+        self.learn_abilities(server, result, Said::Now);
         if !is_late {
             return;
         }
@@ -468,25 +477,17 @@ impl Mux {
         self.admit(server, &name, &late);
     }
 
-    /// What a member can do by this answer to `initialize`. Gives the encoding of one that cannot be used for that.
-    fn learn_abilities(&mut self, server: ServerId, result: &[u8], said: Said) -> Option<String> {
+    /// What a member can do by this answer to `initialize`.
+    fn learn_abilities(&mut self, server: ServerId, result: &[u8], said: Said) {
         let settings = &self.servers.get(server).settings;
         let limit = Limit::new(settings.only.as_deref(), &settings.except);
         let result = union::narrow(result, &limit);
         let mut abilities = Abilities::of_result(&result);
-        let wrong = Some(abilities.encoding().to_owned()).filter(|it| it != "utf-16");
-        let group = self.group.as_deref_mut()?;
-        let member = group.member_mut(server)?;
-        (member.abilities, member.result) = if wrong.is_none() {
-            abilities.limit(limit);
-            (Some(abilities), result.into())
-        } else {
-            // Its positions would be wrong wherever a line is not ASCII.
-            (Some(Abilities::of_result(NOTHING)), Bytes::from_static(NOTHING))
-        };
-        member.said = said;
+        abilities.limit(limit);
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(member) = group.member_mut(server) else { return };
+        (member.abilities, member.result, member.said) = (Some(abilities), result.into(), said);
         group.note_commands();
-        wrong
     }
 
     /// Earlier answers stand in for the members that have not answered and may come.
@@ -497,7 +498,8 @@ impl Mux {
         let silent: Vec<ServerId> = self.servers.ids().filter(is_silent).collect();
         for server in silent {
             let name = &self.servers.get(server).name;
-            if let Some(result) = self.group.as_deref().and_then(|it| it.recalled(name)) {
+            let recalled = self.group.as_deref().and_then(|it| it.recalled(name));
+            if let Some(result) = recalled.filter(|it| foreign_encoding(it).is_none()) {
                 info!(name, "stands in with an earlier answer");
                 self.learn_abilities(server, &result, Said::Before);
             }
@@ -534,7 +536,8 @@ impl Mux {
         let is_over = until.is_some_and(|at| at <= now);
         let is_recalling = self.group.as_deref().is_some_and(Group::is_recalling)
             && self.servers.ids().any(|it| self.waits_for_document(it));
-        if (has(Start::Pending) || is_recalling && has(Start::Answered)) && !(is_over && has(Start::Answered)) {
+        if (has(Start::Pending) || is_recalling && has(Start::Answered)) && !(is_over && has(Start::Answered))
+        {
             if let Some(group) = self.group.as_deref_mut()
                 && until.is_none()
                 && has(Start::Answered)

@@ -13,11 +13,7 @@ use crate::{
         event::{Effect, Recalled, ServerId, Started},
         mux::{
             Mux,
-            merge::{
-                capabilities::capabilities,
-                group::Group,
-                methods::Method,
-            },
+            merge::{capabilities::capabilities, group::Group, methods::Method},
             servers::Server,
         },
     },

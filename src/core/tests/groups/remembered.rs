@@ -81,9 +81,7 @@ fn abilities_that_a_member_has_lost_are_answered_with_nothing() {
 
 #[test]
 fn tokens_of_a_member_with_another_legend_than_before_have_the_editors_numbers() {
-    let tokens = |types: &[&str]| {
-        json!({"semanticTokensProvider": {"legend": {"tokenTypes": types, "tokenModifiers": []}, "full": true}})
-    };
+    let tokens = |types: &[&str]| json!({"semanticTokensProvider": {"legend": {"tokenTypes": types, "tokenModifiers": []}, "full": true}});
     let (mut it, _) = with_silent(&tokens(&["class", "variable"]));
     ready(&mut it, B, &tokens(&["variable", "unknown", "class"]));
     it.take(EDITOR);
@@ -96,9 +94,7 @@ fn tokens_of_a_member_with_another_legend_than_before_have_the_editors_numbers()
 
 #[test]
 fn tokens_of_the_only_member_that_can_be_asked_have_the_editors_numbers() {
-    let tokens = |types: &[&str]| {
-        json!({"semanticTokensProvider": {"legend": {"tokenTypes": types, "tokenModifiers": []}, "full": true}})
-    };
+    let tokens = |types: &[&str]| json!({"semanticTokensProvider": {"legend": {"tokenTypes": types, "tokenModifiers": []}, "full": true}});
     let mut it = pair_of(&tokens(&["class", "variable"]), &tokens(&["variable"]));
     it.exited(A, Exit::Code(1));
     it.take(EDITOR);
@@ -140,7 +136,9 @@ fn new_abilities_of_a_remembered_member_are_registered_once() {
 
 #[test]
 fn wrong_memory_is_ignored() {
-    for before in [json!(5), json!({}), json!({"capabilities": []}), json!({"capabilities": {"hoverProvider": null}})] {
+    for before in
+        [json!(5), json!({}), json!({"capabilities": []}), json!({"capabilities": {"hoverProvider": null}})]
+    {
         let mut it = group(&["a", "b"]);
         it.remembered.insert("b".to_owned(), before.clone());
         it.remembered.insert("stranger".to_owned(), json!({"capabilities": {"monikerProvider": true}}));

@@ -56,10 +56,7 @@ pub(crate) struct MemberLegends {
 
 /// The legends of members, by their answers to `initialize`. `told`: the one that the editor got. `None`: only one member
 /// has semantic tokens, and its numbers are those of the editor.
-pub(crate) fn legends<'a>(
-    told: &[u8],
-    members: impl IntoIterator<Item = &'a [u8]>,
-) -> Option<MemberLegends> {
+pub(crate) fn legends<'a>(told: &[u8], members: impl IntoIterator<Item = &'a [u8]>) -> Option<MemberLegends> {
     let united = of_answer(told)?;
     let members: Vec<Option<Legend>> = members.into_iter().map(of_answer).collect();
     let own: Vec<&Legend> = members.iter().flatten().collect();

@@ -472,6 +472,8 @@ impl Mux {
             Some((Said::Nothing | Said::Before, before)) => Some(before),
             None => None,
         };
+        self.reroute(server);
+        let Some(group) = self.group.as_deref() else { return };
         let name = self.servers.get(server).name.clone();
         let late = union::late(&group.offered, &group.editor, &name, (before.as_deref(), &result));
         self.admit(server, &name, &late);

@@ -13,9 +13,16 @@ use crate::{
         event::{Effect, Recalled, ServerId, Started},
         mux::{
             Mux,
-            merge::{capabilities::capabilities, group::Group, methods::Method},
+            failure::{Cause, Failure},
+            merge::{
+                capabilities::capabilities,
+                group::Group,
+                methods::{Method, method},
+            },
+            requests::{Owner, Pending, To},
             servers::Server,
         },
+        purpose::Purpose,
     },
     util::json,
 };
@@ -42,6 +49,10 @@ fn started(server: &Server) -> Started {
         launch: Arc::clone(&server.launch),
         params: server.session.initialize.clone(),
     }
+}
+
+fn lost() -> Failure {
+    Failure::new(Cause::MethodNotFound, "the server cannot do this any more")
 }
 
 impl Group {
@@ -79,6 +90,28 @@ impl Mux {
         for Recalled { member, result } in found.into_iter().filter(|it| it.result.is_object()) {
             // A member that has answered meanwhile knows it better.
             results.entry(member).or_insert_with(|| result.to_string().into());
+        }
+    }
+
+    /// Requests that wait for a member, and that it cannot answer after all, go to those that can.
+    pub(super) fn reroute(&mut self, server: ServerId) {
+        let primary = self.servers.get(server).primary;
+        let Some(abilities) = self.group.as_deref().and_then(|it| it.abilities(server)) else { return };
+        let is_wrong = |it: &Pending| {
+            let row = it.frame.method().and_then(method);
+            let params = it.frame.params().unwrap_or(b"null");
+            it.to == To::Queue(primary)
+                && matches!(it.purpose, Purpose::Plain)
+                && row.is_some_and(|row| !abilities.can(row, params, None))
+        };
+        for sent in self.requests.filter(is_wrong) {
+            self.cancel_queued(sent);
+            let Some(Pending { owner, frame, .. }) = self.requests.take(sent) else { continue };
+            match owner {
+                Owner::Part(part) => self.fail_part(part, &lost()),
+                Owner::Client(..) => self.ask_group(owner, &frame),
+                Owner::Backend(..) | Owner::Proxy => {}
+            }
         }
     }
 

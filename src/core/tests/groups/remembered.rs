@@ -80,6 +80,31 @@ fn abilities_that_a_member_has_lost_are_answered_with_nothing() {
 }
 
 #[test]
+fn requests_that_wait_for_a_lost_ability_are_answered_without_it() {
+    let (mut it, _) = with_silent(&json!({
+        "documentFormattingProvider": true, "hoverProvider": true, "renameProvider": true,
+        "executeCommandProvider": {"commands": ["fix"]},
+    }));
+    ask(&mut it, 1, "textDocument/formatting", &at("u"));
+    ask(
+        &mut it,
+        2,
+        "textDocument/rename",
+        &json!({"textDocument": {"uri": "u"}, "position": {"line": 0, "character": 0}, "newName": "n"}),
+    );
+    ask(&mut it, 3, "workspace/executeCommand", &json!({"command": "fix"}));
+    assert!(it.take(EDITOR).is_empty());
+    ready(&mut it, B, &json!({"hoverProvider": true}));
+    let told = it.take(EDITOR);
+    let result = |n: u32| told.iter().find(|it| it["id"] == n).map(|it| it["result"].clone());
+    assert_eq!((result(1), result(2)), (Some(Value::Null), Some(Value::Null)), "{told:?}");
+    // Nobody offers the command any more: those that are well may know it.
+    assert_eq!(only(&mut it, A)["params"]["command"], "fix");
+    let told = it.told(B);
+    assert!(!told.iter().any(|it| it == "textDocument/formatting"), "{told:?}");
+}
+
+#[test]
 fn tokens_of_a_member_with_another_legend_than_before_have_the_editors_numbers() {
     let tokens = |types: &[&str]| json!({"semanticTokensProvider": {"legend": {"tokenTypes": types, "tokenModifiers": []}, "full": true}});
     let (mut it, _) = with_silent(&tokens(&["class", "variable"]));

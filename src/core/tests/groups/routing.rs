@@ -462,7 +462,7 @@ fn best_member_reports_the_progress_of_a_question_to_its_end() {
     assert!(!token.is_null(), "the best one reports");
     assert!(b["params"].get("workDoneToken").is_none(), "{b}");
     assert!([&a, &b].iter().all(|it| it["params"].get("partialResultToken").is_none()));
-    let mut report = |it: &mut Stage, value: Value| {
+    let report = |it: &mut Stage, value: Value| {
         it.server(A, json!({"method": "$/progress", "params": {"token": token, "value": value}}));
     };
     report(&mut it, json!({"kind": "begin", "title": "t"}));

@@ -220,3 +220,35 @@ fn death_of_a_remembered_member_before_its_answer_costs_its_part() {
     let told = it.take(EDITOR);
     assert_eq!(told, [json!({"jsonrpc": "2.0", "id": 2, "result": null})]);
 }
+
+#[test]
+fn late_copilot_keeps_its_inline_completions() {
+    let able = json!({"textDocumentSync": 2, "inlineCompletionProvider": {}});
+    let mut it = group(&["a", "copilot"]);
+    it.group.as_mut().unwrap().others[0].server.kind = Some(ServerKind::Copilot);
+    it.remembered.insert("copilot".to_owned(), json!({"capabilities": able}));
+    initialize(&mut it, &json!({"textDocument": {"inlineCompletion": {}}}));
+    ready(&mut it, A, &documents());
+    it.pass(START_WAIT);
+    let told = it.take(EDITOR);
+    let answer_of = told.iter().find(|it| it["id"] == "i").expect("it is answered");
+    assert!(answer_of["result"]["capabilities"]["inlineCompletionProvider"].is_object(), "{answer_of}");
+    it.editor(json!({"method": "initialized", "params": {}}));
+    let open = json!({"textDocument": {"uri": "u", "languageId": "x", "version": 1, "text": ""}});
+    it.editor(json!({"method": "textDocument/didOpen", "params": open}));
+    ask(&mut it, 1, "textDocument/inlineCompletion", &at("u"));
+    assert!(it.take(EDITOR).is_empty(), "it waits for Copilot");
+    ready(&mut it, B, &able);
+    let told = it.take(backend(B));
+    let names: Vec<String> = told.iter().map(name).collect();
+    let place = |method: &str| names.iter().position(|it| it == method).expect("it is told so");
+    assert!(place("textDocument/didOpen") < place("textDocument/inlineCompletion"), "{names:?}");
+    answer(
+        &mut it,
+        B,
+        &told[place("textDocument/inlineCompletion")],
+        &json!({"items": [{"insertText": "x"}]}),
+    );
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["result"]["items"][0]["insertText"], "x", "{told:?}");
+}

@@ -73,8 +73,16 @@ impl Group {
 }
 
 impl Mux {
+    /// Whether there is one member only: nobody can be told anything before it has answered.
+    fn is_alone(&self) -> bool {
+        self.servers.iter().count() < 2
+    }
+
     /// Has the shell look up what the members could do before.
     pub(super) fn recall_members(&mut self) {
+        if self.is_alone() {
+            return;
+        }
         let all: Vec<Started> = self.servers.iter().filter(|it| it.missing.is_none()).map(started).collect();
         if let Some(group) = self.group.as_deref_mut() {
             group.remembered.lookup = Lookup::Asked;
@@ -117,6 +125,9 @@ impl Mux {
 
     /// A member has answered `initialize`. Remembers it if that is news.
     pub(super) fn remember_member(&mut self, server: ServerId, result: &[u8]) {
+        if self.is_alone() {
+            return;
+        }
         let started = started(self.servers.get(server));
         let Some(group) = self.group.as_deref_mut() else { return };
         let before = group.remembered.results.get(&started.member);

@@ -230,6 +230,7 @@ impl Proxy {
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::ToolRan(_) => self.on_copilot_event(event),
+            Event::Recalled(found) => self.mux.on_recalled(found),
             Event::Wrote(wrote) => {
                 if let Some(tools) = &mut self.code_tools {
                     tools.on_wrote(*wrote);

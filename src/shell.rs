@@ -6,6 +6,7 @@
 //! Why it cannot deadlock: lspool reads a server unless the editor's outbox is over high water. It always reads the
 //! editor. Nothing else waits. The editor waits for lspool only when it writes, and lspool reads that.
 
+mod capabilities;
 mod clock;
 mod coming;
 pub mod control;

@@ -313,6 +313,7 @@ impl World {
                 Effect::RunTool { .. } | Effect::CancelTool(_) | Effect::Look(_) | Effect::Write(_) => {
                     unreachable!("there are none")
                 }
+                Effect::Recall(_) | Effect::Remember(..) => unreachable!("there is no group"),
                 Effect::Adopt { .. } => unreachable!("nothing is kept ready"),
                 Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {}
                 Effect::Measure(_) | Effect::Logs { .. } | Effect::KeepMode(_) => {}

@@ -387,6 +387,7 @@ impl Core for Trials {
             | Event::TeamsLoaded(_)
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
+            | Event::Recalled(_)
             | Event::Stalled(_)
             | Event::EditorGone => {}
         }

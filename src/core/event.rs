@@ -1,5 +1,7 @@
 //! The interface between core and shell: [`Event`]s in, [`Effect`]s out.
 
+mod started;
+
 use std::{collections::BTreeMap, fmt, ops::AddAssign, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -10,6 +12,8 @@ use crate::{
     config::{Combine, Config, ServerConfig, ToolsConfig, runs_elsewhere},
     rpc::{Frame, PathPair, RawId},
 };
+
+pub use self::started::{Recalled, Started};
 
 /// A client. The editor is client 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -668,6 +672,8 @@ pub enum Event {
         /// The file, or the error.
         kept: Result<KeptMode, String>,
     },
+    /// The answer to [`Effect::Recall`]: the members of which something is remembered.
+    Recalled(Vec<Recalled>),
     /// The answer to [`Effect::RunTool`], in the form of a client's answer.
     ToolRan(Frame),
     /// The answer to [`Effect::Look`].
@@ -763,6 +769,10 @@ pub enum Effect {
     /// Correct the file of a custom chat mode, in a private folder; answered by [`Event::ModeKept`]. A reader finds
     /// the old or the new content.
     KeepMode(KeepMode),
+    /// Look up what these members have answered to `initialize`; answered by [`Event::Recalled`].
+    Recall(Vec<Started>),
+    /// Remember what a member has answered to `initialize`: this result.
+    Remember(Started, Bytes),
     /// Run a call of a builtin tool, or decide whether it needs a question; answered once by [`Event::ToolRan`].
     RunTool {
         /// `conversation/invokeClientTool` or `conversation/invokeClientToolConfirmation`, in the form for a client.

@@ -89,6 +89,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             let format::ModeKept { number, kept } = data(line)?;
             Event::ModeKept { number, kept }
         }
+        Kind::Recalled => Event::Recalled(data::<format::Recalled>(line)?.members),
         Kind::ToolRan => Event::ToolRan(frame(line)?),
         Kind::Looked => Event::Looked(Box::new(data(line)?)),
         Kind::Wrote => Event::Wrote(Box::new(data(line)?)),
@@ -117,6 +118,8 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::WriteTeam
         | Kind::RemoveTeam
         | Kind::KeepMode
+        | Kind::Recall
+        | Kind::Remember
         | Kind::RunTool
         | Kind::CancelTool
         | Kind::Look

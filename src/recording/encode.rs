@@ -52,6 +52,8 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::WriteTeam { .. }
         | Effect::RemoveTeam { .. }
         | Effect::KeepMode(_)
+        | Effect::Recall(_)
+        | Effect::Remember(..)
         | Effect::RunTool { .. }
         | Effect::Look(_)
         | Effect::Write(_)
@@ -179,6 +181,10 @@ impl Encoder {
                 let data = self.own(&format::ModeKept { number: *number, kept: kept.clone() });
                 line(Kind::ModeKept).data(&data).finish()
             }
+            Event::Recalled(members) => {
+                let data = self.own(&format::Recalled { members: members.clone() });
+                line(Kind::Recalled).data(&data).finish()
+            }
             Event::ToolRan(answer) => self.body(line(Kind::ToolRan), TOOLS, answer).finish(),
             Event::Looked(seen) => {
                 let data = self.seen(seen);
@@ -279,6 +285,15 @@ impl Encoder {
                 line(Kind::RemoveTranscripts).data(&data).finish()
             }
             Effect::KeepMode(it) => line(Kind::KeepMode).data(&self.own(it)).finish(),
+            Effect::Recall(all) => {
+                let members = all.iter().map(|it| it.member.clone()).collect();
+                line(Kind::Recall).data(&self.own(&format::Members { members })).finish()
+            }
+            // The message before this line has the result.
+            Effect::Remember(it, _) => {
+                let members = vec![it.member.clone()];
+                line(Kind::Remember).data(&self.own(&format::Members { members })).finish()
+            }
             Effect::RunTool { call, scope } => {
                 let data = self.own(scope);
                 self.body(line(Kind::RunTool), TOOLS, call).data(&data).finish()

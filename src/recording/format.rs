@@ -14,7 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Drops, Exit, Generation, Group, KeptMode, Launch, Peer, ProcessId, TeamFault,
+            self, BackendId, ClientId, Drops, Exit, Generation, Group, KeptMode, Launch, Peer, ProcessId,
+            TeamFault,
         },
     },
 };
@@ -135,6 +136,8 @@ pub enum Kind {
     TeamWritten,
     /// In: the file of a chat mode is correct, or not. [`ModeKept`].
     ModeKept,
+    /// In: what members of a group could do before. [`Recalled`].
+    Recalled,
     /// In: the result of a call of a builtin tool, as a client's answer. Has `msg` or `raw`.
     ToolRan,
     /// In: the files of the workspace. [`Seen`](crate::core::event::Seen).
@@ -182,6 +185,10 @@ pub enum Kind {
     RemoveTeam,
     /// Out: correct the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
     KeepMode,
+    /// Out: look up what members of a group could do before. [`Members`].
+    Recall,
+    /// Out: remember what a member of a group can do. [`Members`].
+    Remember,
     /// Out: run a call of a builtin tool. Has `msg` or `raw`, the request as for a client, and [`Scope`].
     RunTool,
     /// Out: cancel a call of a builtin tool. [`CancelTool`].
@@ -320,6 +327,22 @@ pub struct Prepared {
     /// Whether conversations get code tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_code_tools: bool,
+}
+
+/// `data` of [`Kind::Recalled`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recalled {
+    /// What they have answered to `initialize`.
+    pub members: Vec<event::Recalled>,
+}
+
+/// `data` of [`Kind::Recall`] and [`Kind::Remember`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Members {
+    /// Their names.
+    pub members: Vec<String>,
 }
 
 /// `data` of [`Kind::Unprepared`].

@@ -26,6 +26,7 @@ use tokio::{
 
 pub use self::needs::{Core, Search};
 use super::{
+    capabilities::Capabilities,
     clock::Clock,
     control::{Clients, Connection, Listener},
     editor::Editor,
@@ -76,6 +77,7 @@ pub struct Driver<C, W> {
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
     teams: Store,
+    capabilities: Capabilities,
     servers: Servers,
     /// Events of the driver itself, which come before others.
     own: VecDeque<Event>,
@@ -131,6 +133,7 @@ impl<C: Core, W: World> Driver<C, W> {
             editor,
             clients,
             teams: Store::new(settings.state.clone()),
+            capabilities: Capabilities::new(settings.state.clone()),
             processes: BTreeMap::new(),
             adopted: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
@@ -352,6 +355,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Unwritable(_)
             | Event::Prepared(_)
             | Event::ModeKept { .. }
+            | Event::Recalled(_)
             | Event::ToolRan(_)
             | Event::Looked(_)
             | Event::Wrote(_)
@@ -455,6 +459,8 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             Effect::RemoveTeam { folders, team } => self.teams.remove(&folders, team),
             Effect::KeepMode(mode) => self.keep_mode(mode),
+            Effect::Recall(all) => self.capabilities.recall(all, &self.events),
+            Effect::Remember(it, result) => self.capabilities.remember(it, result),
             Effect::RunTool { call, scope } => {
                 self.tools.run(&call, *scope, &self.world, &self.events);
             }

@@ -161,6 +161,7 @@ pub(super) fn kind(event: &Event) -> &'static str {
         Event::TeamsLoaded(_) => "the teams of the workspace",
         Event::TeamWritten { .. } => "a stored team",
         Event::ModeKept { .. } => "the file of a mode",
+        Event::Recalled(_) => "remembered capabilities",
         Event::ToolRan(_) => "what came of a call",
         Event::Looked(_) => "a look at files",
         Event::Wrote(_) => "an edit of files",

@@ -2,6 +2,7 @@
 
 mod agent;
 mod copilot;
+mod late;
 mod presets;
 
 use std::{

@@ -141,7 +141,7 @@ fn neovim(sandbox: &Sandbox, script: &str, before: &[&str], kill: Kill) -> Value
     run(sandbox, neovim_command(sandbox, script), before, kill)
 }
 
-fn neovim_command(sandbox: &Sandbox, script: &str) -> Command {
+pub(crate) fn neovim_command(sandbox: &Sandbox, script: &str) -> Command {
     let mut command = sandbox.command(real::nvim());
     let script = format!("{}/tests/editors/{script}", env!("CARGO_MANIFEST_DIR"));
     command.args(["--clean", "--headless", "-c", &format!("luafile {script}")]);

@@ -322,6 +322,7 @@ impl Timeline {
             | format::Kind::TeamsLoaded
             | format::Kind::TeamWritten
             | format::Kind::ModeKept
+            | format::Kind::Recalled
             | format::Kind::ToolRan
             | format::Kind::Looked
             | format::Kind::Wrote
@@ -340,6 +341,8 @@ impl Timeline {
             | format::Kind::WriteTeam
             | format::Kind::RemoveTeam
             | format::Kind::KeepMode
+            | format::Kind::Recall
+            | format::Kind::Remember
             | format::Kind::RunTool
             | format::Kind::CancelTool
             | format::Kind::Look

@@ -19,6 +19,7 @@ pub(crate) mod questions;
 mod refreshing;
 mod registering;
 mod relays;
+mod remembered;
 mod renames;
 mod reports;
 mod roots;

@@ -68,6 +68,8 @@ enum Step {
     Publish(usize, usize, usize),
     Die(usize),
     Wait(u64),
+    /// A member that is late answers `initialize`.
+    Rise,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (0..3_usize, any::<usize>(), reply).prop_map(|(by, at, reply)| Step::Answer(by, at, reply)),
         4 => (0..3_usize, document, 0..40_usize).prop_map(|(by, of, n)| Step::Publish(by, of, n)),
         1 => (0..3_usize).prop_map(Step::Die),
+        1 => Just(Step::Rise),
         2 => prop::sample::select(vec![5_u64, 60, 400, 2500, 9000]).prop_map(Step::Wait),
     ]
 }
@@ -100,6 +103,22 @@ fn step() -> impl Strategy<Value = Step> {
 fn skill() -> impl Strategy<Value = Skill> {
     (any::<bool>(), any::<[bool; QUESTIONS.len()]>(), any::<bool>())
         .prop_map(|(whole_texts, answers, runs)| Skill { whole_texts, answers, runs })
+}
+
+impl Skill {
+    fn capabilities(&self) -> Value {
+        let mut all = json!({"textDocumentSync": if self.whole_texts { 1 } else { 2 }});
+        for ((_, provider, _), can) in QUESTIONS.iter().zip(self.answers) {
+            all[provider] = if can { json!({}) } else { json!(false) };
+        }
+        if self.answers[1] {
+            all["completionProvider"] = json!({"resolveProvider": true});
+        }
+        if self.runs {
+            all["executeCommandProvider"] = json!({"commands": ["run"]});
+        }
+        all
+    }
 }
 
 /// A text as one side has it.
@@ -143,6 +162,8 @@ struct Session {
     shown: BTreeMap<String, Vec<Value>>,
     n_published: u64,
     has_died: bool,
+    /// The request for `initialize` that the last member has not answered yet.
+    late: Option<Value>,
     /// Publications of several members within a moment may wait.
     is_hasty: bool,
     /// Items of answers that can be followed up: the request, the method of that, and the parameters.
@@ -199,9 +220,13 @@ fn numbers(text: &str) -> BTreeSet<u64> {
 }
 
 impl Session {
-    fn new(skills: Vec<Skill>) -> Session {
-        let names = ["a", "b", "c"];
-        let stage = group(&names[..skills.len()]);
+    /// `before`: what the last member could do, which starts late.
+    fn new(skills: Vec<Skill>, before: Option<&Skill>) -> Session {
+        let names = &["a", "b", "c"][..skills.len()];
+        let mut stage = group(names);
+        if let (Some(before), Some(last)) = (before, names.last()) {
+            stage.remembered.insert((*last).to_owned(), json!({"capabilities": before.capabilities()}));
+        }
         let mut it = Session {
             stage,
             skills,
@@ -212,12 +237,16 @@ impl Session {
             asked: Vec::new(),
             shown: BTreeMap::new(),
             n_published: 0,
-            has_died: false,
+            // Of a late member is not waited for either.
+            has_died: before.is_some(),
+            late: before.map(|_| Value::Null),
             is_hasty: false,
             items: Vec::new(),
         };
         let params = json!({"processId": 1, "capabilities": {}});
         it.stage.editor(json!({"id": "i", "method": "initialize", "params": params}));
+        it.pump();
+        it.stage.pass(Duration::from_secs(3));
         it.pump();
         it.stage.editor(json!({"method": "initialized", "params": {}}));
         it.pump();
@@ -225,18 +254,17 @@ impl Session {
     }
 
     fn capabilities(&self, member: u32) -> Value {
-        let skill = &self.skills[member as usize];
-        let mut all = json!({"textDocumentSync": if skill.whole_texts { 1 } else { 2 }});
-        for ((_, provider, _), can) in QUESTIONS.iter().zip(skill.answers) {
-            all[provider] = if can { json!({}) } else { json!(false) };
+        self.skills[member as usize].capabilities()
+    }
+
+    /// The late member answers.
+    fn rise(&mut self) {
+        let last = u32::try_from(self.skills.len() - 1).expect("a small number");
+        let process = self.servers.get(&last).map(|it| it.process);
+        if let (Some(id @ Value::Number(_)), Some(process)) = (self.late.take(), process) {
+            let answer = json!({"id": id, "result": {"capabilities": self.capabilities(last)}});
+            self.stage.server(process, answer);
         }
-        if skill.answers[1] {
-            all["completionProvider"] = json!({"resolveProvider": true});
-        }
-        if skill.runs {
-            all["executeCommandProvider"] = json!({"commands": ["run"]});
-        }
-        all
     }
 
     /// Everybody hears what was said to them, until nothing more is said.
@@ -274,6 +302,9 @@ impl Session {
         let params = &message["params"];
         let uri = params["textDocument"]["uri"].as_str().unwrap_or_default().to_owned();
         match message["method"].as_str().unwrap_or_default() {
+            "initialize" if self.late.is_some() && member as usize + 1 == self.skills.len() => {
+                self.late = Some(message["id"].clone());
+            }
             "initialize" => {
                 let answer = json!({"id": message["id"], "result": {"capabilities": capabilities}});
                 let process = server.process;
@@ -558,9 +589,11 @@ impl Session {
             Step::Die(by) => {
                 if let Some(server) = self.servers.remove(&member(by)) {
                     self.has_died = true;
+                    self.late = self.late.take().filter(|_| member(by) as usize + 1 < n_members);
                     self.stage.exited(server.process, Exit::Signal(9));
                 }
             }
+            Step::Rise => self.rise(),
             Step::Wait(time) => self.stage.pass(Duration::from_millis(time)),
         }
         self.pump();
@@ -587,6 +620,7 @@ impl Session {
 
     /// Members answer, dead ones come back, time passes.
     fn settle(&mut self) {
+        self.rise();
         for _ in 0..60 {
             self.pump();
             for member in 0..u32::try_from(self.skills.len()).expect("a small number") {
@@ -606,8 +640,8 @@ impl Session {
     }
 }
 
-fn run(skills: Vec<Skill>, steps: &[Step]) {
-    let mut session = Session::new(skills);
+fn run(skills: Vec<Skill>, before: Option<&Skill>, steps: &[Step]) {
+    let mut session = Session::new(skills, before);
     for step in steps {
         session.play(step);
     }
@@ -622,6 +656,15 @@ proptest! {
         skills in vec(skill(), 2..=3),
         steps in vec(step(), 1..60),
     ) {
-        run(skills, &steps);
+        run(skills, None, &steps);
+    }
+
+    #[test]
+    fn late_member_of_any_session_is_told_all_and_asked_what_it_can(
+        skills in vec(skill(), 2..=3),
+        before in skill(),
+        steps in vec(step(), 1..40),
+    ) {
+        run(skills, Some(&before), &steps);
     }
 }

@@ -3,6 +3,7 @@
 mod complaints;
 mod diagnostics;
 mod reload;
+mod remembered;
 mod routing;
 
 use std::{collections::BTreeMap, time::Duration};

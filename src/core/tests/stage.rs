@@ -15,7 +15,7 @@ use crate::{
         Identity,
         event::{
             BackendId, ClientId, Effect, Event, Exit, Generation, Group, KeepMode, KeptMode, Launch,
-            Measured, Peer, Prepared, ProcessId, Scope, StoredTeam,
+            Measured, Peer, Prepared, ProcessId, Recalled, Scope, Started, StoredTeam,
         },
     },
     rpc::Frame,
@@ -79,6 +79,8 @@ pub(super) struct Stage {
     pub(super) warnings: Vec<String>,
     /// The other servers of a group.
     pub(super) group: Option<Group>,
+    /// What members have answered to `initialize`, as the shell remembers it.
+    pub(super) remembered: BTreeMap<String, Value>,
     /// Whether a language of the workspace has a server.
     pub(super) has_code_tools: bool,
 }
@@ -128,6 +130,7 @@ impl Stage {
             holds_teams: false,
             warnings: Vec::new(),
             group: None,
+            remembered: BTreeMap::new(),
             has_code_tools: false,
         }
     }
@@ -243,6 +246,17 @@ impl Stage {
                     if !self.holds_modes {
                         self.event(kept(&mode, is_new));
                     }
+                }
+                Effect::Recall(all) => {
+                    let one = |it: Started| {
+                        let result = self.remembered.get(&it.member)?.clone();
+                        Some(Recalled { member: it.member, result })
+                    };
+                    let found = all.into_iter().filter_map(one).collect();
+                    self.event(Event::Recalled(found));
+                }
+                Effect::Remember(it, result) => {
+                    self.remembered.insert(it.member, serde_json::from_slice(&result).unwrap());
                 }
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::AwaitDrained(process) => self.feeding.push(process),

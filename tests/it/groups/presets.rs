@@ -5,10 +5,14 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    super::support::{
-        copilot::uri,
-        editor::{Moment, TestEditor},
-        real::{self, Sandbox},
+    super::{
+        editors::{Kill, run_with},
+        neovim::neovim_command,
+        support::{
+            copilot::uri,
+            editor::{Moment, TestEditor},
+            real::{self, Sandbox},
+        },
     },
     says,
 };
@@ -50,13 +54,19 @@ pub(super) fn with_servers_on_path(command: &mut std::process::Command) {
     command.env("PATH", path.expect("no odd folders"));
 }
 
+/// Writes the configuration of a group of these, which all have the time to start.
+fn configured(sandbox: &Sandbox, members: &[&str]) -> PathBuf {
+    let config = sandbox.home().join(".config/lspool/config.toml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("the home is writable");
+    let group = format!("[group.g]\nservers = {}\nstart_wait = \"80s\"\n", json!(members));
+    std::fs::write(&config, group).expect("the home is writable");
+    config
+}
+
 impl Project {
     /// A group of these, which all have the time to start.
     fn start(sandbox: Sandbox, members: &[&str], (name, language, text): (&str, &str, &str)) -> Project {
-        let config = sandbox.home().join(".config/lspool/config.toml");
-        std::fs::create_dir_all(config.parent().expect("a folder")).expect("the home is writable");
-        let group = format!("[group.g]\nservers = {}\nstart_wait = \"80s\"\n", json!(members));
-        std::fs::write(config, group).expect("the home is writable");
+        configured(&sandbox, members);
         let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
         command.args(["--record-texts", "yes", "--group", "g"]);
         with_servers_on_path(&mut command);
@@ -196,12 +206,42 @@ export function Box() {
 }
 ";
 
+const COMPONENT: [(&str, &str); 3] = [
+    ("eslint.config.mjs", ESLINT),
+    ("tailwind.config.cjs", TAILWIND),
+    (
+        "tsconfig.json",
+        r#"{"compilerOptions": {"allowJs": true, "checkJs": true, "jsx": "preserve", "strict": true}}"#,
+    ),
+];
+
+/// The same in Neovim, which pulls diagnostics and registers little.
+#[test]
+fn neovim_sees_typescript_eslint_and_tailwind_as_one_server_real() {
+    for members in [["typescript", "eslint", "tailwind"], ["tailwind", "eslint", "typescript"]] {
+        let sandbox = sandbox(&COMPONENT);
+        sandbox.write("box.jsx", BOX);
+        let config = configured(&sandbox, &members);
+        let mut command = neovim_command(&sandbox, "neovim_web.lua");
+        with_servers_on_path(&mut command);
+        let config = config.to_str().expect("the sandbox's path is text");
+        let server =
+            [env!("CARGO_BIN_EXE_lspool"), "--record-texts", "yes", "--config", config, "--group", "g"];
+        let results = run_with(&sandbox, command, &server.join("\n"), Kill::Never);
+        assert_eq!((&results["failed"], &results["messages"]), (&Value::Null, &json!([])), "{results:#}");
+        assert_eq!(results["clients"], 1);
+        let line = BOX.lines().nth(2).expect("there is one");
+        let missing = json!([{"source": "typescript", "line": 2, "column": line.find("missing")}]);
+        assert_eq!(results["missing"], missing, "{results:#}");
+        let unused = results["unused"].as_array().expect("a list");
+        assert!(unused.iter().any(|it| it["source"] == "eslint" && it["line"] == 0), "{results:#}");
+        assert_eq!(results["mixed"], json!([false, false]), "classes are no types: {results:#}");
+        assert!(!results["hover"].to_string().contains("grid"), "{results:#}");
+    }
+}
+
 fn are_one_server(members: &[&str]) {
-    let options =
-        r#"{"compilerOptions": {"allowJs": true, "checkJs": true, "jsx": "preserve", "strict": true}}"#;
-    let files =
-        [("eslint.config.mjs", ESLINT), ("tailwind.config.cjs", TAILWIND), ("tsconfig.json", options)];
-    let mut project = Project::start(sandbox(&files), members, ("box.jsx", "javascriptreact", BOX));
+    let mut project = Project::start(sandbox(&COMPONENT), members, ("box.jsx", "javascriptreact", BOX));
     // ESLint never publishes: lspool asks it.
     project.wait_shown(Moment::default(), |list| {
         is_from(list, "eslint") && list.iter().any(|it| it["source"] == "typescript" && says(it, "missing"))

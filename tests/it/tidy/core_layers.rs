@@ -16,7 +16,7 @@ const LAYERS: [&str; 8] =
 const VALUES: [&str; 4] = ["event", "identity", "ids", "purpose"];
 
 /// The effects, and who makes each. In the wire, a message becomes one.
-const MAKERS: [(&str, &[&str]); 22] = [
+const MAKERS: [(&str, &[&str]); 24] = [
     ("Send", &["mux::wire"]),
     ("Prepare", &["mux", "admin"]),
     ("WatchEditor", &["mux"]),
@@ -34,6 +34,8 @@ const MAKERS: [(&str, &[&str]); 22] = [
     ("Look", &["code_tools"]),
     ("Write", &["code_tools"]),
     ("Measure", &["mux"]),
+    ("Recall", &["mux"]),
+    ("Remember", &["mux"]),
     ("Logs", &["admin"]),
     ("CloseInput", &["mux"]),
     ("AwaitDrained", &["mux"]),

@@ -370,6 +370,11 @@ impl Abilities {
         self.offers.iter().any(wants)
     }
 
+    /// Whether it wants to hear of some notebooks.
+    pub(crate) fn has_notebooks(&self) -> bool {
+        self.offers.iter().any(|it| matches!(it.what, What::Notebooks(..)))
+    }
+
     fn wants_notebook(&self, saved: Saves, params: &[u8]) -> bool {
         let kind = text(params, &["notebookDocument", "notebookType"]);
         let place = text(params, &["notebookDocument", "uri"]).and_then(|it| Place::of(&it));

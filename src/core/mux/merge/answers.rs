@@ -24,7 +24,12 @@ pub(crate) mod model;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::{client::ClientShape, empty::is_empty, lists::Same, tokens::Legends};
+pub(crate) use self::{
+    client::ClientShape,
+    empty::{is_empty, nothing},
+    lists::Same,
+    tokens::Legends,
+};
 use super::owners::{self, Maker};
 
 /// What one member has answered.

@@ -32,6 +32,7 @@ use crate::{
                 questions::Questions,
                 refreshing::{DIAGNOSTIC_REFRESH, Refreshes},
                 registering::Untold,
+                remembered::Remembered,
                 reports::Reports,
                 roots,
                 shown::{Publication, Shown},
@@ -78,10 +79,9 @@ pub(crate) struct Group {
     /// What the editor was told that the group can.
     pub(super) offered: Bytes,
     pub(super) untold: Untold,
-    /// Of semantic tokens, if several members have them: by the place among those that had answered by then.
-    legends: Option<MemberLegends>,
-    /// Those.
-    with_legends: Vec<ServerId>,
+    /// Of semantic tokens, by rank, if a member counts in another way than the editor was told.
+    pub(super) legends: Option<MemberLegends>,
+    pub(super) remembered: Remembered,
 }
 
 /// How far the shared handshake has come.
@@ -102,12 +102,22 @@ enum Opening {
 pub(super) struct Member {
     pub(super) server: ServerId,
     pub(super) name: String,
-    /// None until it has answered `initialize`.
+    /// None until it has answered `initialize`, or an earlier answer stands in for that.
     pub(super) abilities: Option<Abilities>,
-    /// Its answer to that.
+    said: Said,
+    /// The answer.
     result: Bytes,
     /// The documents that it is used for; all if `None`.
     files: Option<Globs>,
+}
+
+/// Whether a member has answered `initialize`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    /// An earlier process of it has.
+    Before,
+    Now,
 }
 
 /// What has become of a member's start.
@@ -118,8 +128,12 @@ enum Start {
     Failed,
 }
 
-/// An answer to `initialize` of a server that can do nothing.
-const NOTHING: &[u8] = br#"{"capabilities":{}}"#;
+/// How a server counts characters, if not in UTF-16: its positions would be wrong wherever a line is not ASCII.
+/// `offsetEncoding` is an older word of clangd's for it.
+pub(in crate::core::mux) fn foreign_encoding(result: &[u8]) -> Option<String> {
+    let told = text(result, &["capabilities", "positionEncoding"]);
+    told.or_else(|| text(result, &["offsetEncoding"])).filter(|it| it != "utf-16")
+}
 
 impl Group {
     fn new(it: event::Group) -> Group {
@@ -144,13 +158,20 @@ impl Group {
             offered: Bytes::new(),
             untold: Untold::default(),
             legends: None,
-            with_legends: Vec::new(),
+            remembered: Remembered::default(),
         }
     }
 
     pub(super) fn add(&mut self, server: ServerId, name: String, files: &[String]) {
         let files = Globs::of(files);
-        self.members.push(Member { server, name, abilities: None, result: Bytes::new(), files });
+        self.members.push(Member {
+            server,
+            name,
+            abilities: None,
+            said: Said::Nothing,
+            result: Bytes::new(),
+            files,
+        });
     }
 
     /// Whether a member is used for some documents only, by their paths.
@@ -170,11 +191,15 @@ impl Group {
 
     /// Whether the editor tells of documents though no member has asked for that: then all hear it, as each would alone.
     pub(super) fn is_told_unasked(&self, method: &str) -> bool {
-        let mut syncs = self.members.iter().filter_map(|it| it.abilities.as_ref()).map(Abilities::sync);
-        method.starts_with("textDocument/") && syncs.all(|it| it == Sync::default())
+        let mut all = self.members.iter().filter_map(|it| it.abilities.as_ref());
+        match method.split_once('/') {
+            Some(("textDocument", _)) => all.all(|it| it.sync() == Sync::default()),
+            Some(("notebookDocument", _)) => !all.any(Abilities::has_notebooks),
+            _ => false,
+        }
     }
 
-    /// What a member can do, if it has answered `initialize`.
+    /// What a member can do, as far as that is known.
     pub(super) fn abilities(&self, server: ServerId) -> Option<&Abilities> {
         self.members.iter().find(|it| it.server == server)?.abilities.as_ref()
     }
@@ -182,7 +207,13 @@ impl Group {
     /// The answer of a member to `initialize`, if it has answered.
     pub(in crate::core::mux) fn result_of(&self, server: ServerId) -> Option<&[u8]> {
         let member = self.members.iter().find(|it| it.server == server)?;
-        member.abilities.is_some().then_some(&member.result[..])
+        (member.said == Said::Now).then_some(&member.result[..])
+    }
+
+    /// The known answer of a member to `initialize`, and whose it is.
+    fn answer_of(&self, server: ServerId) -> Option<(Said, Bytes)> {
+        let member = self.members.iter().find(|it| it.server == server)?;
+        (member.said != Said::Nothing).then(|| (member.said, member.result.clone()))
     }
 
     pub(super) fn member_mut(&mut self, server: ServerId) -> Option<&mut Member> {
@@ -236,14 +267,16 @@ impl Group {
     /// The legends of the members that have said these parts, to the one that the editor was told.
     pub(super) fn legends_of(&self, parts: impl Iterator<Item = ServerId>) -> Option<Legends> {
         let legends = self.legends.as_ref()?;
-        let of = |server: ServerId| {
-            let at = self.with_legends.iter().position(|it| *it == server)?;
-            legends.members.get(at)?.as_deref()
-        };
+        let of = |server: ServerId| legends.members.get(self.rank(server)?)?.as_deref();
         Some(Legends::new(&legends.united, parts.map(|it| of(it).unwrap_or(b"{}"))))
     }
 
-    /// Names and answers of the members that have answered `initialize`, by rank.
+    /// What the numbers in semantic tokens mean to each member.
+    fn learn_legends(&mut self) {
+        self.legends = union::legends(&self.offered, self.members.iter().map(|it| &it.result[..]));
+    }
+
+    /// Names and answers of the members of which one is known, by rank.
     fn answered(&self) -> Vec<(&str, &[u8])> {
         let answered = self.members.iter().filter(|it| it.abilities.is_some());
         answered.map(|it| (it.name.as_str(), &it.result[..])).collect()
@@ -413,45 +446,66 @@ impl Mux {
             let offered = server.watching(&offered).into_owned();
             server.session.initialize = Patch::of(&offered).remove("workDoneToken").finish().into();
         }
+        self.recall_members();
     }
 
     /// A member has answered `initialize`.
     pub(in crate::core::mux) fn on_member_initialized(&mut self, process: ProcessId, result: &[u8]) {
         let Some(server) = self.backend(process.backend).map(|it| it.server) else { return };
-        let Server { primary, settings, .. } = self.servers.get(server);
-        let limit = Limit::new(settings.only.as_deref(), &settings.except);
-        let is_primary = *primary == process.backend;
-        let Some(group) = self.group.as_deref_mut().filter(|_| is_primary) else { return };
-        let result = &union::narrow(result, &limit);
-        let is_late = group.is_open();
-        let (offered, editor) = (group.offered.clone(), group.editor.clone());
-        let Some(member) = group.member_mut(server) else { return };
-        let is_new = member.abilities.is_none();
-        let mut abilities = Abilities::of_result(result);
-        let encoding = abilities.encoding().to_owned();
-        let (result, abilities) = if encoding == "utf-16" {
-            abilities.limit(limit);
-            (&result[..], abilities)
-        } else {
-            // Its positions would be wrong wherever a line is not ASCII.
-            (NOTHING, Abilities::of_result(NOTHING))
+        if self.servers.get(server).primary != process.backend || !self.is_group() {
+            return;
+        }
+        self.remember_member(server, result);
+        let Some((is_late, before)) = self.group.as_deref().map(|it| (it.is_open(), it.answer_of(server)))
+        else {
+            return;
         };
-        member.abilities = Some(abilities);
-        member.result = Bytes::copy_from_slice(result);
-        let name = member.name.clone();
+        self.learn_abilities(server, result, Said::Now);
+        if !is_late {
+            return;
+        }
+        self.begin_pulling(server);
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some((_, result)) = group.answer_of(server) else { return };
+        group.learn_legends();
+        let before = match before {
+            Some((Said::Now, _)) => return,
+            Some((Said::Nothing | Said::Before, before)) => Some(before),
+            None => None,
+        };
+        self.reroute(server);
+        let Some(group) = self.group.as_deref() else { return };
+        let name = self.servers.get(server).name.clone();
+        let late = union::late(&group.offered, &group.editor, &name, (before.as_deref(), &result));
+        self.admit(server, &name, &late);
+    }
+
+    /// What a member can do by this answer to `initialize`.
+    fn learn_abilities(&mut self, server: ServerId, result: &[u8], said: Said) {
+        let settings = &self.servers.get(server).settings;
+        let limit = Limit::new(settings.only.as_deref(), &settings.except);
+        let result = union::narrow(result, &limit);
+        let mut abilities = Abilities::of_result(&result);
+        abilities.limit(limit);
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(member) = group.member_mut(server) else { return };
+        (member.abilities, member.result, member.said) = (Some(abilities), result.into(), said);
         group.note_commands();
-        if encoding != "utf-16" {
-            let message = format!(
-                "lspool does not use {name}: it counts characters in {encoding}, although lspool asked for utf-16"
-            );
-            self.show(Severity::Warning, &message);
-        }
-        if is_late {
-            self.begin_pulling(server);
-        }
-        if is_late && is_new {
-            let late = union::late(&offered, &editor, &name, result);
-            self.admit(server, &name, &late);
+    }
+
+    /// Earlier answers stand in for the members that have not answered and may come.
+    fn stand_in(&mut self) {
+        let is_silent = |it: &ServerId| {
+            self.start_of(self.servers.get(*it).primary) == Start::Pending || self.waits_for_document(*it)
+        };
+        let silent: Vec<ServerId> = self.servers.ids().filter(is_silent).collect();
+        for server in silent {
+            let name = &self.servers.get(server).name;
+            let recalled = self.group.as_deref().and_then(|it| it.recalled(name));
+            if let Some(result) = recalled.filter(|it| foreign_encoding(it).is_none()) {
+                info!(name, "stands in with an earlier answer");
+                self.learn_abilities(server, &result, Said::Before);
+            }
         }
     }
 
@@ -483,7 +537,10 @@ impl Mux {
         let starts: Vec<Start> = self.servers.iter().map(|it| self.start_of(it.primary)).collect();
         let has = |start| starts.contains(&start);
         let is_over = until.is_some_and(|at| at <= now);
-        if has(Start::Pending) && !(is_over && has(Start::Answered)) {
+        let is_recalling = self.group.as_deref().is_some_and(Group::is_recalling)
+            && self.servers.ids().any(|it| self.waits_for_document(it));
+        if (has(Start::Pending) || is_recalling && has(Start::Answered)) && !(is_over && has(Start::Answered))
+        {
             if let Some(group) = self.group.as_deref_mut()
                 && until.is_none()
                 && has(Start::Answered)
@@ -492,16 +549,18 @@ impl Mux {
             }
             return;
         }
-        let Some(group) = self.group.as_deref_mut() else { return };
-        group.opening = Opening::Done;
         if !has(Start::Answered) {
             let failure = self.why_none();
+            if let Some(group) = self.group.as_deref_mut() {
+                group.opening = Opening::Done;
+            }
             return self.tell_editor(failure.answer(id));
         }
+        self.stand_in();
+        let Some(group) = self.group.as_deref_mut() else { return };
+        group.opening = Opening::Done;
         group.offered = union::union(&group.answered()).into();
-        group.legends = union::legends(&group.answered());
-        let answered = group.members.iter().filter(|it| it.abilities.is_some());
-        group.with_legends = answered.map(|it| it.server).collect();
+        group.learn_legends();
         let late: Vec<&str> =
             group.members.iter().filter(|it| it.abilities.is_none()).map(|it| it.name.as_str()).collect();
         if !late.is_empty() {

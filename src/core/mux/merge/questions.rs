@@ -204,8 +204,8 @@ impl Mux {
         let plan = row.and_then(|it| Some(self.group.as_deref()?.plan(it)));
         let asking = match (plan, &targets[..]) {
             (_, []) if name == PREPARE_RENAME => return self.answer_unprepared(owner, row, frame),
-            (_, []) => return self.answer_unserved(owner, row, name),
-            (_, [only]) if !tags && !is_merged && !self.teaches(name) => {
+            (_, []) => return self.answer_unserved(owner, row, frame),
+            (_, [only]) if !tags && !is_merged && !self.teaches(name) && !self.renumbers(row) => {
                 return self.ask_one(*only, owner, frame);
             }
             (Some(Plan::Own), [best, ..]) if !is_passed_on(name) => {
@@ -382,7 +382,7 @@ impl Mux {
             (Owner::Client(client, id), Some(range)) => {
                 self.answer_question(client, Frame::response(id.into(), &range));
             }
-            (owner, _) => self.answer_unserved(owner, row, PREPARE_RENAME),
+            (owner, _) => self.answer_unserved(owner, row, frame),
         }
     }
 
@@ -404,15 +404,23 @@ impl Mux {
         Some(Frame::response(id.into(), &self.word(&frame)?))
     }
 
-    /// Nobody can answer this one.
-    fn answer_unserved(&mut self, owner: Owner, row: Option<&'static Method>, name: &str) {
+    /// Whether the numbers in an answer are those of a united legend, which no member has.
+    fn renumbers(&self, row: Option<&'static Method>) -> bool {
+        row.is_some_and(|it| it.capability.options == Options::Tokens)
+            && self.group.as_deref().is_some_and(|it| it.legends.is_some())
+    }
+
+    /// Nobody can answer this one. Where the editor was told that it can be asked, it gets an empty answer.
+    fn answer_unserved(&mut self, owner: Owner, row: Option<&'static Method>, frame: &Frame) {
         let Owner::Client(client, id) = owner else { return };
-        let answer = match row.is_some_and(|it| self.n_able(it) > 0) {
-            true if name == "textDocument/diagnostic" => {
-                Frame::response(id.into(), br#"{"kind":"full","items":[]}"#)
-            }
-            true => Frame::response(id.into(), b"null"),
-            false => {
+        let (name, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
+        let is_offered = |row: &'static Method| {
+            self.n_able(row) > 0 || self.group.as_deref().is_some_and(|it| it.has_offered(row))
+        };
+        let empty = row.filter(|it| is_offered(it)).and_then(|it| answers::nothing(it.name, params));
+        let answer = match empty {
+            Some(empty) => Frame::response(id.into(), empty),
+            None => {
                 let message = format!("no server of the group has {name:?}");
                 Failure::new(Cause::MethodNotFound, message).answer(id)
             }

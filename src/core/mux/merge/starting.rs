@@ -2,7 +2,10 @@
 
 use crate::{
     config::StartAt,
-    core::{event::ServerId, mux::Mux},
+    core::{
+        event::ServerId,
+        mux::{Mux, pool::backend::Backend},
+    },
 };
 
 impl Mux {
@@ -23,15 +26,21 @@ impl Mux {
         self.servers.get(id).settings.start == StartAt::Document
     }
 
+    /// Whether a member starts with a document, which has not come.
+    pub(super) fn waits_for_document(&self, id: ServerId) -> bool {
+        let server = self.servers.get(id);
+        let is_new = |it: &Backend| it.process().generation.0 == 0 && !it.accepts();
+        server.missing.is_none()
+            && self.starts_with_document(id)
+            && self.backend(server.primary).is_some_and(is_new)
+    }
+
     /// A document is opened: starts the members that have waited for one.
     pub(super) fn start_for_document(&mut self, concerned: &[ServerId]) {
         for id in concerned.iter().copied() {
-            let primary = self.servers.get(id).primary;
             // One that somebody has stopped stays so.
-            let is_new =
-                self.backend(primary).is_some_and(|it| it.process().generation.0 == 0 && !it.accepts());
-            if is_new && self.starts_with_document(id) {
-                self.start(primary);
+            if self.waits_for_document(id) {
+                self.start(self.servers.get(id).primary);
                 self.start_waiting_of(|it| it == id);
             }
         }

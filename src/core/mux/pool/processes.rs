@@ -16,6 +16,7 @@ use crate::{
         mux::{
             Mux, Severity,
             failure::{Cause, Failure, MalformedMessage, reason},
+            merge::group,
             pool::{
                 backend::{Backend, Fault, Idling},
                 lifecycle::{Death, Demand, Handshake, LifecycleState, Todo},
@@ -208,6 +209,11 @@ impl Mux {
             let message = format!("{name} refused initialize: {}", reason(answer));
             return Some(Err(Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) }));
         };
+        if let Some(encoding) = self.group.as_ref().and_then(|_| group::foreign_encoding(result)) {
+            let name = backend.name.clone();
+            let message = format!("{name} counts characters in {encoding}, although lspool asked for utf-16");
+            return Some(Err(Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) }));
+        }
         let handshake = backend.life.ready(now)?;
         info!(backend = backend.name, "ready");
         backend.failure_told = false;

@@ -24,7 +24,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{A, B, C, answer, ask, at, backend, documents, group, initialize, only, pair, pair_of, ready};
-use crate::core::tests::stage::{EDITOR, Stage, name};
+use crate::core::{
+    event::Exit,
+    tests::stage::{EDITOR, Stage, name},
+};
 
 /// The result of the only answer that the editor has got.
 fn result(it: &mut Stage) -> Value {
@@ -214,11 +217,12 @@ fn member_that_insists_on_another_encoding_is_not_used_and_named() {
     let mut odd = documents();
     odd["positionEncoding"] = json!("utf-8");
     ready(&mut it, A, &odd);
+    assert_eq!(it.terminated, [A], "nothing that it says is right");
     ready(&mut it, B, &documents());
     let told = it.take(EDITOR);
-    let message = told.iter().find(|it| name(it) == "window/showMessage").unwrap();
+    let message = told.iter().find(|it| name(it) == "window/showMessageRequest").unwrap();
     let text = message["params"]["message"].as_str().unwrap();
-    assert!(text.contains("does not use a: it counts characters in utf-8"), "{text}");
+    assert!(text.contains("a counts characters in utf-8, although lspool asked for utf-16"), "{text}");
     let answer = told.iter().find(|it| it["id"] == "i").unwrap();
     assert_eq!(answer["result"]["capabilities"]["positionEncoding"].as_str().unwrap_or("utf-16"), "utf-16");
     it.editor(json!({"method": "initialized", "params": {}}));
@@ -226,6 +230,28 @@ fn member_that_insists_on_another_encoding_is_not_used_and_named() {
     it.take(backend(B));
     ask(&mut it, 1, "textDocument/hover", &at("u"));
     assert_eq!((it.told(A).len(), it.told(B).len()), (0, 1));
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+    let params = json!({"uri": "u", "diagnostics": [{"range": range, "message": "m"}]});
+    it.server(A, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+    it.exited(A, Exit::Signal(15));
+    it.pass(Duration::from_mins(5));
+    assert!(it.take(EDITOR).is_empty(), "it stays away");
+}
+
+#[test]
+fn group_of_members_that_all_insist_on_another_encoding_says_so() {
+    let mut it = group(&["a", "b"]);
+    initialize(&mut it, &json!({}));
+    for (process, odd) in [
+        (A, json!({"capabilities": {"positionEncoding": "utf-32"}})),
+        (B, json!({"capabilities": {}, "offsetEncoding": "utf-8"})),
+    ] {
+        let asked = it.take(backend(process)).pop().unwrap();
+        it.server(process, json!({"id": asked["id"], "result": odd}));
+    }
+    let told = it.take(EDITOR);
+    let error = told.iter().find(|it| it["id"] == "i").unwrap()["error"]["message"].as_str().unwrap();
+    assert!(error.contains("utf-32") && error.contains("utf-8"), "{error}");
 }
 
 #[test]

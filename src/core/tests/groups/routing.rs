@@ -313,6 +313,24 @@ fn documents_that_nobody_has_asked_for_are_told_to_all_as_each_would_hear_them_a
 }
 
 #[test]
+fn notebooks_that_nobody_has_asked_for_are_told_to_all_as_each_would_hear_them_alone() {
+    let open = |it: &mut Stage| {
+        let cell = json!({"uri": "n#1", "languageId": "python", "version": 1, "text": "x"});
+        let notebook =
+            json!({"uri": "n", "notebookType": "j", "version": 1, "cells": [{"kind": 2, "document": "n#1"}]});
+        let params = json!({"notebookDocument": notebook, "cellTextDocuments": [cell]});
+        it.editor(json!({"method": "notebookDocument/didOpen", "params": params}));
+    };
+    let mut it = pair(&documents());
+    open(&mut it);
+    assert_eq!((it.told(A).len(), it.told(B).len()), (1, 1));
+    let sync = json!({"notebookSelector": [{"cells": [{"language": "python"}]}]});
+    let mut it = pair_of(&documents(), &json!({"notebookDocumentSync": sync}));
+    open(&mut it);
+    assert_eq!((it.told(A).len(), it.told(B).len()), (0, 1), "one has asked");
+}
+
+#[test]
 fn kinds_that_the_only_member_with_code_actions_is_not_used_for_are_left_out() {
     let except = |it: &mut Stage| {
         let member = &mut it.group.as_mut().unwrap().others[0].server;
@@ -431,4 +449,40 @@ fn group_whose_members_all_wait_for_a_document_starts_the_first() {
     initialize(&mut it, &json!({}));
     ready(&mut it, A, &documents());
     assert_eq!((it.take(EDITOR)[0]["id"].clone(), it.spawned), (json!("i"), vec![A]));
+}
+
+#[test]
+fn best_member_reports_the_progress_of_a_question_to_its_end() {
+    let mut it = pair(&json!({"referencesProvider": true}));
+    let mut params = at("u");
+    (params["workDoneToken"], params["partialResultToken"]) = (json!("w"), json!("p"));
+    ask(&mut it, 1, "textDocument/references", &params);
+    let (a, b) = (only(&mut it, A), only(&mut it, B));
+    let token = a["params"]["workDoneToken"].clone();
+    assert!(!token.is_null(), "the best one reports");
+    assert!(b["params"].get("workDoneToken").is_none(), "{b}");
+    assert!([&a, &b].iter().all(|it| it["params"].get("partialResultToken").is_none()));
+    let report = |it: &mut Stage, value: Value| {
+        it.server(A, json!({"method": "$/progress", "params": {"token": token, "value": value}}));
+    };
+    report(&mut it, json!({"kind": "begin", "title": "t"}));
+    let told = it.take(EDITOR);
+    assert_eq!((told.len(), &told[0]["params"]["token"]), (1, &json!("w")), "{told:?}");
+    answer(
+        &mut it,
+        B,
+        &b,
+        &json!([{"uri": "u", "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}}]),
+    );
+    it.pass(Duration::from_secs(3));
+    let told = it.take(EDITOR);
+    assert_eq!((told.len(), &told[0]["id"]), (1, &json!(1)), "{told:?}");
+    // It is not waited for, and says that it has stopped.
+    assert_eq!(it.told(A), ["$/cancelRequest"]);
+    report(&mut it, json!({"kind": "end"}));
+    let told = it.take(EDITOR);
+    assert_eq!(
+        (told.len(), &told[0]["params"]["token"], &told[0]["params"]["value"]["kind"]),
+        (1, &json!("w"), &json!("end"))
+    );
 }

@@ -314,6 +314,7 @@ impl World {
                 }
                 Effect::AwaitDrained(_) => unreachable!("no document is large"),
                 Effect::KeepMode(_) => unreachable!("no mode is wanted"),
+                Effect::Recall(_) | Effect::Remember(..) => unreachable!("there is no group"),
                 Effect::CloseInput(process) => {
                     self.trace.push(format!("close {process:?}"));
                     let server = self.servers.get_mut(&process).expect("closed before it was spawned");

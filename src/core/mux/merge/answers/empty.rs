@@ -42,6 +42,19 @@ pub(crate) fn is_empty(method: &str, result: &[u8]) -> bool {
     })
 }
 
+/// The answer to a request of this method that says nothing. `None`: there must be something in it.
+pub(crate) fn nothing<'a>(method: &str, params: &'a [u8]) -> Option<&'a [u8]> {
+    match method {
+        "textDocument/diagnostic" => Some(br#"{"kind":"full","items":[]}"#),
+        "workspace/diagnostic" => Some(br#"{"items":[]}"#),
+        "textDocument/colorPresentation" | "textDocument/documentColor" => Some(b"[]"),
+        "workspace/textDocumentContent" => None,
+        // Nothing is added to the item.
+        _ if method.ends_with("/resolve") => Some(params),
+        _ => Some(b"null"),
+    }
+}
+
 fn is_empty_edit(result: &[u8]) -> bool {
     let [changes, document_changes] = values(result, ["changes", "documentChanges"]);
     let nothing = |it: &[u8], brackets| inside(it, brackets).is_some_and(<[u8]>::is_empty);

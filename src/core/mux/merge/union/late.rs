@@ -1,5 +1,7 @@
 //! What the editor has been told of the group's abilities, and what a member adds to that later.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::{commands, options::unite, to_json};
@@ -22,12 +24,20 @@ pub(crate) struct LateMember {
 }
 
 /// What a member adds that was not there when the editor was told. `told`: the answer to its `initialize`; `editor`: the
-/// parameters of that; `result`: what the member has answered.
+/// parameters of that; `result`: what the member has answered; `before`: its answer of an earlier start, with which the
+/// editor was told.
 ///
 /// More characters, kinds or names of something that was told are added to nothing: they are used for routing alone.
-pub(crate) fn late(told: &[u8], editor: &[u8], member: &str, result: &[u8]) -> LateMember {
+pub(crate) fn late(
+    told: &[u8],
+    editor: &[u8],
+    member: &str,
+    (before, result): (Option<&[u8]>, &[u8]),
+) -> LateMember {
     let (told, client, own) = (capabilities(told), capabilities(editor), capabilities(result));
-    let mut late = Late { client: &client, member, registrations: Vec::new(), missing: Vec::new() };
+    let before = before.map(capabilities).unwrap_or_default();
+    let (registrations, missing) = (Vec::new(), Vec::new());
+    let mut late = Late { client: &client, before: &before, member, registrations, missing };
     late.add_documents(&told, &own);
     for capability in capabilities::ALL {
         if let Some(own) = capability.of(&own) {
@@ -40,6 +50,7 @@ pub(crate) fn late(told: &[u8], editor: &[u8], member: &str, result: &[u8]) -> L
 
 struct Late<'a> {
     client: &'a Map<String, Value>,
+    before: &'a Map<String, Value>,
     member: &'a str,
     registrations: Vec<Value>,
     missing: Vec<String>,
@@ -52,7 +63,11 @@ impl Late<'_> {
             None if can_take => self.register(capability, options_of(capability, own)),
             None => self.miss(capability.feature),
             Some(told) if can_take => {
-                if let Some(options) = more(capability, told, own, self.member) {
+                let own = match capability.of(self.before) {
+                    Some(before) => unknown_before(capability, before, own),
+                    None => Some(Cow::Borrowed(own)),
+                };
+                if let Some(options) = own.and_then(|own| more(capability, told, &own, self.member)) {
                     self.register(capability, options);
                 }
             }
@@ -115,6 +130,30 @@ fn options_of(capability: &Capability, own: &Value) -> Value {
         options.remove("id");
     }
     Value::Object(options)
+}
+
+/// What the editor was not told with an earlier answer of the member.
+fn unknown_before<'a>(capability: &Capability, before: &Value, own: &'a Value) -> Option<Cow<'a, Value>> {
+    match capability.options {
+        Options::Commands => {
+            let before = strings(before, "commands").unwrap_or_default();
+            let mut own = strings(own, "commands").unwrap_or_default();
+            own.retain(|it| !before.contains(it));
+            Some(Cow::Owned(json!({"commands": own})))
+        }
+        Options::Diagnostics => None,
+        Options::Plain
+        | Options::CodeActions
+        | Options::Completion
+        | Options::Files
+        | Options::Folders
+        | Options::Notebooks
+        | Options::OnType
+        | Options::Schemes
+        | Options::Signatures
+        | Options::Sync
+        | Options::Tokens => Some(Cow::Borrowed(own)),
+    }
 }
 
 /// What there is in these options beyond what was told, if each registration of the capability stands for itself.

@@ -54,18 +54,22 @@ pub(crate) struct MemberLegends {
     pub(crate) members: Vec<Option<Vec<u8>>>,
 }
 
-/// The legends of members that are told with [`union`](super::union()). `None`: fewer than two have semantic tokens, so
-/// the numbers of one are those of the editor.
-pub(crate) fn legends(members: &[(&str, &[u8])]) -> Option<MemberLegends> {
-    let of_member = |result| SEMANTIC_TOKENS.of(&capabilities(result)).map(Legend::of);
-    let all: Vec<Option<Legend>> = members.iter().map(|(_, result)| of_member(result)).collect();
-    if all.iter().flatten().count() < 2 {
+/// The legends of members, by their answers to `initialize`. `told`: the one that the editor got. `None`: only one member
+/// has semantic tokens, and its numbers are those of the editor.
+pub(crate) fn legends<'a>(told: &[u8], members: impl IntoIterator<Item = &'a [u8]>) -> Option<MemberLegends> {
+    let united = of_answer(told)?;
+    let members: Vec<Option<Legend>> = members.into_iter().map(of_answer).collect();
+    let own: Vec<&Legend> = members.iter().flatten().collect();
+    if own.len() < 2 && own.iter().all(|it| **it == united) {
         return None;
     }
-    let united = Legend::united(all.iter().flatten().cloned());
     let bytes = |it: &Legend| to_json(&it.to_value());
     Some(MemberLegends {
         united: bytes(&united),
-        members: all.iter().map(|it| it.as_ref().map(bytes)).collect(),
+        members: members.iter().map(|it| it.as_ref().map(bytes)).collect(),
     })
+}
+
+fn of_answer(result: &[u8]) -> Option<Legend> {
+    SEMANTIC_TOKENS.of(&capabilities(result)).map(Legend::of)
 }

@@ -385,10 +385,10 @@ proptest! {
             let members = [("a", text), ("b", &whole[..])];
             let united = union(&members);
             prop_assert!(json::read::<Value>(&united).is_ok());
-            legends(&members);
+            legends(&united, members.map(|it| it.1));
             narrow(text, &limit);
-            super::late(&united, text, "c", text);
-            super::late(text, &whole, "c", text);
+            super::late(&united, text, "c", (None, text));
+            super::late(text, &whole, "c", (Some(text), &whole));
             addition(text, &[text], text);
             super::offer(text, "a", Some(&value));
         }
@@ -496,8 +496,10 @@ fn legends_are_told_if_several_have_tokens() {
     };
     let (a, b) = (with(&["x", "y"], &["m"]), with(&["y", "z"], &["n", "m"]));
     let none = br#"{"capabilities":{}}"#;
-    assert_eq!(legends(&[("a", &a), ("c", none)]), None);
-    let all = legends(&[("a", &a), ("c", none), ("b", &b)]).unwrap();
+    let legends_of = |members: &[(&str, &[u8])]| legends(&union(members), members.iter().map(|it| it.1));
+    assert_eq!(legends_of(&[("a", &a), ("c", none)]), None);
+    assert!(legends(&a, [&b[..]]).is_some(), "the editor was told another one");
+    let all = legends_of(&[("a", &a), ("c", none), ("b", &b)]).unwrap();
     let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
     assert_eq!(text(&all.united), r#"{"tokenTypes":["x","y","z"],"tokenModifiers":["m","n"]}"#);
     let own = all.members.iter().map(|it| it.as_deref().map(text)).collect::<Vec<_>>();
@@ -512,7 +514,7 @@ fn legends_are_told_if_several_have_tokens() {
     );
     let many: Vec<String> = (0..40).map(|it| it.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let all = legends(&[("a", &a), ("b", &with(&[], &many))]).unwrap();
+    let all = legends_of(&[("a", &a), ("b", &with(&[], &many))]).unwrap();
     let united: Value = json::read(&all.united).unwrap();
     assert_eq!(united["tokenModifiers"].as_array().unwrap().len(), 31, "there is no bit for more");
 }

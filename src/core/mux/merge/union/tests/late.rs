@@ -4,7 +4,7 @@ use super::*;
 
 fn come(told: &Value, editor: &Value, own: &Value) -> (Option<Value>, Vec<String>) {
     let bytes = |it: &Value| to_json(&json!({"capabilities": it}));
-    let late = super::super::late(&bytes(told), &bytes(editor), "ruff", &bytes(own));
+    let late = super::super::late(&bytes(told), &bytes(editor), "ruff", (None, &bytes(own)));
     (late.register.map(|it| json::read(&it).unwrap()), late.missing)
 }
 

@@ -25,6 +25,7 @@ mod columns;
 mod conversation_tools;
 mod demo;
 mod describe;
+mod editor_link;
 mod inspect;
 mod instances;
 mod log;

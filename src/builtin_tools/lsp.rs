@@ -6,6 +6,7 @@ mod answer;
 mod arguments;
 mod diff;
 mod edit_answer;
+mod editor;
 mod outline;
 mod pattern;
 mod raw;
@@ -23,6 +24,7 @@ pub use self::{
     arguments::{Apply, DefinitionKind, Direction, LspCall, RawTarget, Severity, Target},
     diff::diff,
     edit_answer::{ActionShown, ChangeShown, EditAnswer, EditState, Left, NewErrors, actions_answer},
+    editor::{EditorDocument, EditorDocuments, NotEditable},
     outline::{NamePath, Outline, Symbol, kind_name},
     pattern::Pattern,
     raw::{capability_for, clipped_list},

@@ -3,6 +3,8 @@
 //! lspool is its own editor here: it initializes the servers, and answers what they ask. [`Session::call`] is all that a
 //! face needs: a name, arguments, an answer. **A call that is dropped is cancelled.**
 
+pub(super) mod workspace;
+
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
@@ -37,6 +39,7 @@ use crate::{
         discover::{CliServers, Env, FoundLanguage, FoundTools, UserConfig, languages_found, prepare_tools},
         driver,
         goals::state_folder,
+        process::EditorLink,
         record::Recorded,
         signals,
     },
@@ -138,7 +141,7 @@ pub(super) fn serve(
     let runtime = world::runtime()?;
     let done = runtime.block_on(async {
         let signals = signals::listen();
-        opening.serve(args, async |session, quit| face(session, signals, quit).await).await
+        opening.serve(args, None, async |session, quit| face(session, signals, quit).await).await
     });
     runtime.shutdown_background();
     Ok(ExitCode::from(done?))
@@ -189,15 +192,16 @@ impl Opening {
         self.initialize.is_none().then(|| self.without.clone())
     }
 
-    /// Starts the servers, and ends them after `face`.
+    /// Starts the servers, and ends them after `face`. The texts of an editor beside it count.
     pub(super) async fn serve(
         self,
         args: &Args,
+        beside: Option<Rc<dyn EditorLink>>,
         face: impl AsyncFnOnce(Session, mpsc::Sender<i32>) -> io::Result<u8>,
     ) -> io::Result<u8> {
         let Opening { search, without, initialize } = self;
         let identity = world::identity();
-        let world = world::open_world(&identity, &search.search.env);
+        let world = world::open_world(&identity, &search.search.env).beside(beside);
         let recorder = search.search.recorder(args, identity);
         let core = Proxy::new(identity);
         let settings = Settings { state: state_folder(&search.search.env), ..Settings::default() };

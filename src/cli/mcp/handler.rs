@@ -20,9 +20,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::workspace::{Folders, Workspace, of_client, of_environment};
+use super::roots::{of_client, of_environment};
 use crate::{
     builtin_tools::lsp::Answer,
+    cli::code_tools::workspace::{Folders, Workspace},
     config::{LspToolsConfig, nearest},
     shell::discover::Env,
 };

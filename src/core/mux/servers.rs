@@ -73,6 +73,10 @@ impl Server {
         &self.session
     }
 
+    pub(crate) fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
     /// The parameters of `initialize` as its processes get them: those that run elsewhere do not find lspool's process.
     pub(crate) fn watching<'a>(&self, params: &'a [u8]) -> Cow<'a, [u8]> {
         match runs_elsewhere(&self.launch.program) && member(params, "processId").is_some() {

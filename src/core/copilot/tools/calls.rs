@@ -144,12 +144,7 @@ impl Copilot {
     fn run_tool(&self, mux: &mut Mux, call: Frame, is_confirmed: bool) {
         let folders = self.generic_session(mux).folders_now(mux.clients().folders());
         let limits = self.server(mux).config.tools.clone();
-        let name = text(call.params().unwrap_or(b"{}"), &["name"]).unwrap_or_default();
-        let edited = match CodeTool::named(bare(&name)) {
-            Some(_) => self.generic_session(mux).edited().filter_map(file_path).collect(),
-            None => Vec::new(),
-        };
-        mux.act(Effect::RunTool { call, scope: Box::new(Scope { folders, limits, is_confirmed, edited }) });
+        mux.act(Effect::RunTool { call, scope: Box::new(Scope { folders, limits, is_confirmed }) });
     }
 
     /// Whether the user has allowed exactly this call.

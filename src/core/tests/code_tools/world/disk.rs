@@ -59,7 +59,9 @@ impl World {
             for (file, text) in &now {
                 match before.get(file) {
                     None => seen.created.push(file.clone()),
-                    Some(old) if old != text => seen.changed.push(file.clone()),
+                    Some((old, was_saved)) if old != text || *was_saved == self.behind.contains_key(file) => {
+                        seen.changed.push(file.clone());
+                    }
                     Some(_) => {}
                 }
             }
@@ -67,6 +69,9 @@ impl World {
         }
         let mut wanted: BTreeSet<&PathBuf> = look.read.iter().collect();
         wanted.extend(seen.created.iter());
+        seen.unsaved = self.behind.keys().filter(|it| counts(it)).cloned().collect();
+        let is_first = self.looked.is_none();
+        wanted.extend(seen.unsaved.iter().filter(|it| is_first || seen.changed.contains(it)));
         wanted.extend(look.open.iter().filter(|it| seen.changed.contains(it)));
         seen.texts = wanted
             .into_iter()
@@ -116,7 +121,8 @@ impl World {
             }
         }
         seen.n_files = now.len();
-        self.looked = Some(now);
+        let is_saved = |file: &PathBuf| !self.behind.contains_key(file);
+        self.looked = Some(now.into_iter().map(|(file, text)| (file.clone(), (text, is_saved(&file)))).collect());
         seen
     }
 }

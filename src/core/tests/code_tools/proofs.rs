@@ -267,4 +267,10 @@ fn server_gets_unsaved_texts_and_keeps_them() {
     world.discard("b.py");
     let answer = world.call("lsp_references", &json!({"symbol": "foo", "file": "a.py"}));
     assert_eq!(answer["structured"]["references"].as_array().map(Vec::len), Some(2));
+    // Also where no call asks for them: one file needs what only the editor has in another.
+    let mut world = World::new(1).file("a.py", "need bar").file("b.py", "pass");
+    world.type_text("b.py", "def bar");
+    let answer = world.call("lsp_diagnostics", &json!({"files": ["a.py"]}));
+    let report = &answer["structured"]["files"][0];
+    assert_eq!((&report["freshness"], &report["diagnostics"]), (&json!("exact"), &json!([])), "{answer}");
 }

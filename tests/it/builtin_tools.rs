@@ -375,6 +375,7 @@ fn conversation_asks_language_server_about_code() {
         .rule(calls("[errors]", "get_errors", errors))
         .rule(calls("[definition]", "lsp_definition", json!({"symbol": "area", "body": true})))
         .rule(calls("[missing]", "lsp_references", json!({"symbol": "perimeter"})))
+        .rule(calls("[explore]", "lsp_hover", json!({"symbol": "area"})))
         .rule(calls("[rename]", "lsp_rename", json!({"symbol": "area", "new_name": "int"})));
     let stub = Stub::start(script);
     let pyright = format!(
@@ -395,6 +396,19 @@ fn conversation_asks_language_server_about_code() {
     let turn = stub.turns().into_iter().rfind(|it| it.user.contains("[definition]")).expect("a turn");
     assert!(turn.tools.iter().all(|it| it.starts_with("lsp_")) && turn.tools.len() >= 10, "{:?}", turn.tools);
     assert!(told("[missing]", json!({})).contains("no symbol"), "it says so");
+    // The builtin agents that read have those that read.
+    let hover = told("[explore]", json!({"lspool": {"agent": "explore"}}));
+    assert!(hover.contains("(side: int) -> int"), "{hover}");
+    let turn = stub.turns().into_iter().rfind(|it| it.user.contains("[explore]")).expect("a turn");
+    assert!(turn.tools.iter().any(|it| it == "lsp_references"), "{:?}", turn.tools);
+    assert!(turn.tools.iter().all(|it| it != "lsp_rename" && it != "lsp_format"), "{:?}", turn.tools);
+    // `lspool status` shows the server that answers.
+    let status = sandbox.command(env!("CARGO_BIN_EXE_lspool")).args(["status", "--json"]).output();
+    let status: Value = serde_json::from_slice(&status.expect("lspool starts").stdout).expect("JSON");
+    let all = status["instances"].as_array().expect("a list").iter().flat_map(|it| it["backends"].as_array());
+    let servers: Vec<_> = all.flatten().map(|it| (it["name"].clone(), it["state"].clone())).collect();
+    assert!(servers.contains(&(json!("pyright"), json!("ready"))), "{servers:?}");
+    assert!(servers.iter().any(|it| it.0 == "copilot"), "{servers:?}");
     // The model renames a function, and sees the error that this makes.
     let renamed = told("[rename]", json!({}));
     let text = |name: &str| fs::read_to_string(sandbox.workspace().join(name)).expect("it is there");

@@ -175,6 +175,30 @@ impl LspTool {
         LspTool::ALL.into_iter().find(|it| it.name() == name)
     }
 
+    /// What a server must be able to do for it, if not each can.
+    pub fn ability(self) -> Option<&'static str> {
+        match self {
+            LspTool::CallHierarchy => Some("call hierarchy"),
+            LspTool::CodeActions => Some("code actions"),
+            LspTool::Format => Some("formatting"),
+            LspTool::Implementations => Some("implementations"),
+            LspTool::Rename => Some("rename"),
+            LspTool::TypeHierarchy => Some("type hierarchy"),
+            LspTool::Search
+            | LspTool::ApplyEdit
+            | LspTool::Definition
+            | LspTool::Diagnostics
+            | LspTool::DocumentSymbols
+            | LspTool::Hover
+            | LspTool::References
+            | LspTool::Request
+            | LspTool::Start
+            | LspTool::Stop
+            | LspTool::Workspace
+            | LspTool::WorkspaceSymbols => None,
+        }
+    }
+
     /// Whether it may change files.
     pub fn writes(self) -> bool {
         match self {

@@ -19,7 +19,7 @@ use ignore::WalkBuilder;
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::{JoinHandle, spawn_local},
 };
 
@@ -98,9 +98,13 @@ pub(super) fn appeared(answer: &Answer) -> Option<Vec<String>> {
     Some(languages.iter().filter_map(|it| it.as_str().map(ToOwned::to_owned)).collect())
 }
 
+/// What servers can do, by the words of the core. `None`: not all have said it.
+pub(super) type Abilities = Option<BTreeSet<String>>;
+
 /// Calls tools.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
+    abilities: watch::Receiver<Abilities>,
     asks: mpsc::UnboundedSender<Ask>,
     last: Rc<Cell<u64>>,
 }
@@ -380,10 +384,11 @@ impl Session {
         without: ToolError,
     ) -> (Session, JoinHandle<()>) {
         let (asks, asked) = mpsc::unbounded_channel();
+        let (can, abilities) = watch::channel(None);
         let serving = match initialize {
             Some(initialize) => spawn_local(async move {
                 let mut editor =
-                    Editor { client: Client::new(stream), asked, waiting: Vec::new(), open: BTreeMap::new() };
+                    Editor { client: Client::new(stream), asked, waiting: Vec::new(), open: BTreeMap::new(), can };
                 if let Err(error) = editor.run(&initialize).await {
                     tracing::debug!(%error, "session of code tools ended");
                 }
@@ -395,7 +400,12 @@ impl Session {
                 drop(stream);
             }),
         };
-        (Session { asks, last: Rc::new(Cell::new(0)) }, serving)
+        (Session { asks, abilities, last: Rc::new(Cell::new(0)) }, serving)
+    }
+
+    /// What its servers can do.
+    pub(super) fn abilities(&self) -> watch::Receiver<Abilities> {
+        self.abilities.clone()
     }
 
     /// Calls a tool. `progress` receives what the call waits for. Dropping the future cancels the call.
@@ -463,6 +473,7 @@ struct Editor<S> {
     /// Calls that wait for the servers.
     waiting: Vec<Ask>,
     open: BTreeMap<u64, Open>,
+    can: watch::Sender<Abilities>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
@@ -510,6 +521,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
                 }
                 (Kind::Response, Some(id), _) => self.on_answer(&id, &heard),
                 (Kind::Notification, _, Some("$/progress")) => self.on_progress(&heard),
+                (Kind::Notification, _, Some("lspool/didChangeAbilities")) => {
+                    let params: Value = json::read(heard.params().unwrap_or(b"{}")).unwrap_or_default();
+                    let all = params["abilities"].as_array().into_iter().flatten();
+                    let all = all.filter_map(|it| it.as_str().map(ToOwned::to_owned));
+                    self.can.send_replace(Some(all.collect()));
+                }
                 _ => {}
             }
         }

@@ -131,6 +131,12 @@ impl Proxy {
         if keep == Some(Keep::Folders) {
             self.admin.reload(&mut self.mux);
         }
+        if let (Some("textDocument/didOpen" | "textDocument/didSave"), Some(copilot)) =
+            (frame.method(), &mut self.copilot)
+            && copilot.may_get_code_tools(&self.mux, frame)
+        {
+            self.admin.reload(&mut self.mux);
+        }
         keep
     }
 

@@ -6,6 +6,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,
+    future::pending,
     io,
     path::PathBuf,
     rc::Rc,
@@ -16,7 +17,7 @@ use ignore::WalkBuilder;
 use serde_json::Value;
 use tokio::{sync::watch, task::spawn_blocking};
 
-use super::{Languages, Opening, Session, appeared};
+use super::{Abilities, Languages, Opening, Session, appeared};
 use crate::{
     builtin_tools::lsp::{Answer, Code, ToolError},
     cli::{args::Args, search::Search, tell},
@@ -82,6 +83,8 @@ pub(in crate::cli) struct Workspace {
     /// Languages whose first file has appeared during a session.
     appeared: RefCell<BTreeSet<String>>,
     last: Cell<u64>,
+    /// What the servers of the last session can do.
+    abilities: watch::Sender<Abilities>,
 }
 
 impl Workspace {
@@ -99,7 +102,13 @@ impl Workspace {
             told: RefCell::default(),
             appeared: RefCell::default(),
             last: Cell::default(),
+            abilities: watch::Sender::new(None),
         }
+    }
+
+    /// What the servers can do, as far as all have said it.
+    pub(in crate::cli) fn abilities(&self) -> watch::Receiver<Abilities> {
+        self.abilities.subscribe()
     }
 
     /// Changes the folders, or ends everything. Calls that run get their answers from the new session.
@@ -195,8 +204,12 @@ impl Workspace {
                     }
                     Ok(Opened::Session(opening)) => {
                         let done = opening.serve(args, self.editor.clone(), async |session, quit| {
+                            let can = session.abilities();
                             self.state.send_replace(State::Open(self.next(), session));
-                            folders.changed().await.ok();
+                            tokio::select! {
+                                _ = folders.changed() => {}
+                                () = self.follow(can) => {}
+                            }
                             self.state.send_replace(State::Opening);
                             if let Folders::Done(Some(signal)) = *folders.borrow() {
                                 quit.send(signal).await.ok();
@@ -216,6 +229,24 @@ impl Workspace {
             }
             self.state.send_replace(State::Opening);
         }
+    }
+
+    /// Notes what the servers of a session can do. Never ends.
+    async fn follow(&self, mut can: watch::Receiver<Abilities>) {
+        while can.wait_for(Option::is_some).await.is_ok() {
+            let now = can.borrow_and_update().clone();
+            self.abilities.send_if_modified(|it| {
+                let is_other = *it != now;
+                if is_other {
+                    *it = now;
+                }
+                is_other
+            });
+            if can.changed().await.is_err() {
+                break;
+            }
+        }
+        pending().await
     }
 
     /// Reads the folders. This takes a while, in which the client is answered.

@@ -608,3 +608,23 @@ proptest! {
         prop_assert!(run.owed.is_empty(), "unanswered: {:?}", run.owed);
     }
 }
+
+#[test]
+fn code_tools_come_with_first_document_of_language_that_has_server() {
+    let mut it = stage();
+    it.initialize();
+    let registered_now = |it: &mut Stage| {
+        let told = registered(&it.take(Peer::Backend(PRIMARY)));
+        told.iter().filter(|it| it.starts_with("lsp_")).count()
+    };
+    assert_eq!(registered_now(&mut it), 0);
+    let open = |it: &mut Stage, uri: &str| {
+        let document = json!({"uri": uri, "languageId": "x", "version": 1, "text": ""});
+        it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
+    };
+    it.has_code_tools = true;
+    open(&mut it, "file:///w/notes.unknown");
+    assert_eq!(registered_now(&mut it), 0);
+    open(&mut it, "file:///w/a.py");
+    assert!(registered_now(&mut it) > 5);
+}

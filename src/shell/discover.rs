@@ -17,6 +17,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod trust;
 
 pub use agents::agent_folders;
 pub use env::Env;
@@ -27,4 +28,5 @@ pub use prepare::{
     CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target, targets,
 };
 pub use search::{Found, NotFound, search};
+pub use trust::Trust;
 pub use tools::{FoundLanguage, FoundTools, languages_found, prepare_tools};

@@ -387,8 +387,13 @@ impl Session {
         let (can, abilities) = watch::channel(None);
         let serving = match initialize {
             Some(initialize) => spawn_local(async move {
-                let mut editor =
-                    Editor { client: Client::new(stream), asked, waiting: Vec::new(), open: BTreeMap::new(), can };
+                let mut editor = Editor {
+                    client: Client::new(stream),
+                    asked,
+                    waiting: Vec::new(),
+                    open: BTreeMap::new(),
+                    can,
+                };
                 if let Err(error) = editor.run(&initialize).await {
                     tracing::debug!(%error, "session of code tools ended");
                 }

@@ -88,7 +88,9 @@ impl State {
             let mut documents = Vec::new();
             let mut is_whole = true;
             for it in listed {
-                let (Some(uri), Some(revision)) = (it["uri"].as_str(), it["revision"].as_u64()) else { continue };
+                let (Some(uri), Some(revision)) = (it["uri"].as_str(), it["revision"].as_u64()) else {
+                    continue;
+                };
                 let text = match (it.get("text"), self.known.get(uri)) {
                     (Some(text), _) => text.as_str().map(Arc::from),
                     (None, Some((known, text))) if *known == revision => text.clone(),
@@ -132,7 +134,10 @@ impl State {
             None => {
                 let (near, far) = tokio::io::duplex(PIPE);
                 let (input, output) = tokio::io::split(far);
-                self.doors.send((Box::new(input), Box::new(output))).await.map_err(|_| io::Error::other("lspool ends"))?;
+                self.doors
+                    .send((Box::new(input), Box::new(output)))
+                    .await
+                    .map_err(|_| io::Error::other("lspool ends"))?;
                 self.client.insert(Client::new(near))
             }
         };

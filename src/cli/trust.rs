@@ -27,8 +27,7 @@ pub(super) fn run(task: &Task) -> anyhow::Result<ExitCode> {
         Task::Add(folder) => (folder, true),
         Task::Remove(folder) => (folder, false),
         Task::List => {
-            let all: String = trust.folders.iter().map(|it| format!("{}\n", it.display())).collect();
-            return print(&all).map(|()| ExitCode::SUCCESS);
+            return print(&trust.lines()).map(|()| ExitCode::SUCCESS);
         }
     };
     let folder = env.cwd.join(folder.as_deref().unwrap_or(Path::new("")));

@@ -14,8 +14,8 @@ use std::{
 
 use serde_json::Value;
 
-use self::{documents::ask_documents, restart::ask_stop};
 pub(super) use self::status::Seen;
+use self::{documents::ask_documents, restart::ask_stop};
 use super::{
     agents::Agents,
     copilot::Copilot,

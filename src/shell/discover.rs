@@ -28,5 +28,5 @@ pub use prepare::{
     CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target, targets,
 };
 pub use search::{Found, NotFound, search};
-pub use trust::Trust;
 pub use tools::{FoundLanguage, FoundTools, languages_found, prepare_tools};
+pub use trust::Trust;

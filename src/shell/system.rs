@@ -75,11 +75,7 @@ impl System {
 
     /// Adds code tools, and the connections by which they ask this lspool.
     #[must_use]
-    pub fn with_code_tools(
-        self,
-        code_tools: Rc<dyn CodeTools>,
-        near: mpsc::Receiver<Connection>,
-    ) -> System {
+    pub fn with_code_tools(self, code_tools: Rc<dyn CodeTools>, near: mpsc::Receiver<Connection>) -> System {
         System { code_tools: Some(code_tools), near: Some(near), ..self }
     }
 

@@ -20,12 +20,7 @@ fn start(sandbox: &Sandbox, stub: &Stub, config: &str) -> Copilot {
     start_with(sandbox, stub, config, |_| {})
 }
 
-fn start_with(
-    sandbox: &Sandbox,
-    stub: &Stub,
-    config: &str,
-    change: impl FnOnce(&mut Options),
-) -> Copilot {
+fn start_with(sandbox: &Sandbox, stub: &Stub, config: &str, change: impl FnOnce(&mut Options)) -> Copilot {
     let file = sandbox.home().join("config.toml");
     let text = format!("[server.copilot]\nbuiltin_tools = \"fallback\"\n{config}");
     fs::write(&file, text).expect("the home is writable");
@@ -405,7 +400,8 @@ fn conversation_asks_language_server_about_code() {
     // `lspool status` shows the server that answers.
     let status = sandbox.command(env!("CARGO_BIN_EXE_lspool")).args(["status", "--json"]).output();
     let status: Value = serde_json::from_slice(&status.expect("lspool starts").stdout).expect("JSON");
-    let all = status["instances"].as_array().expect("a list").iter().flat_map(|it| it["backends"].as_array());
+    let all =
+        status["instances"].as_array().expect("a list").iter().filter_map(|it| it["backends"].as_array());
     let servers: Vec<_> = all.flatten().map(|it| (it["name"].clone(), it["state"].clone())).collect();
     assert!(servers.contains(&(json!("pyright"), json!("ready"))), "{servers:?}");
     assert!(servers.iter().any(|it| it.0 == "copilot"), "{servers:?}");
@@ -421,7 +417,10 @@ fn conversation_asks_language_server_about_code() {
 fn edited(text: &str, edits: &Value) -> String {
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     for edit in edits.as_array().expect("a list").iter().rev() {
-        let line = |end: &str| edit["range"][end]["line"].as_u64().expect("a line") as usize;
+        let line = |end: &str| {
+            let line = edit["range"][end]["line"].as_u64().expect("a line");
+            usize::try_from(line).expect("it is small")
+        };
         lines.splice(line("start")..line("end"), [edit["newText"].as_str().expect("a text")]);
     }
     lines.concat()
@@ -453,7 +452,8 @@ fn code_tools_of_conversation_see_and_change_what_editor_has_open() {
     let session = start_with(&sandbox, &stub, &pyright, |options| options.capabilities["workspace"] = edits);
     session.hold_requests("workspace/applyEdit");
     let uri = |name: &str| format!("file://{}", place(name).display());
-    let document = json!({"uri": uri("pkg/shapes.py"), "languageId": "python", "version": 1, "text": ON_DISK});
+    let document =
+        json!({"uri": uri("pkg/shapes.py"), "languageId": "python", "version": 1, "text": ON_DISK});
     session.notify("textDocument/didOpen", json!({"textDocument": document}));
     let change = |version: u64, text: &str| {
         let named = json!({"uri": uri("pkg/shapes.py"), "version": version});

@@ -26,6 +26,8 @@ use crate::support::{
     real::{self, Sandbox},
 };
 
+mod sdk;
+
 const LSPOOL: &str = env!("CARGO_BIN_EXE_lspool");
 
 /// A guard against hanging, not a measure of anything.

@@ -246,7 +246,7 @@ impl Workspace {
                 break;
             }
         }
-        pending().await
+        pending::<()>().await;
     }
 
     /// Reads the folders. This takes a while, in which the client is answered.
@@ -254,7 +254,8 @@ impl Workspace {
         let (search, hint) = (Arc::clone(search), self.hint);
         let languages = Languages::Growing(self.appeared.borrow().clone());
         let opening = spawn_blocking(move || {
-            check_size(&folders, MOST_FILES).map_err(|why| ToolError::new(Code::Refused, format!("{why}: {hint}")))?;
+            check_size(&folders, MOST_FILES)
+                .map_err(|why| ToolError::new(Code::Refused, format!("{why}: {hint}")))?;
             let opening = Opening::new(&search, &folders, &languages)?;
             Ok(match opening.without_server() {
                 Some(error) => Opened::Empty(error),

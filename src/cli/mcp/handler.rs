@@ -196,8 +196,7 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let (workspace, tools, peer) =
-            (Rc::clone(&self.workspace), self.tools.clone(), context.peer.clone());
+        let (workspace, tools, peer) = (Rc::clone(&self.workspace), self.tools.clone(), context.peer.clone());
         let ended = self.ended.clone();
         spawn_local(async move {
             let telling = changes(&workspace, &tools, async || {

@@ -198,7 +198,7 @@ mod tests {
         env.vars.insert("PATH".into(), bin.into());
         let user = crate::shell::discover::read_user(None, &env).unwrap();
         let rust = || {
-            let found = languages_found(&user, &[project.clone()], &env).unwrap().languages;
+            let found = languages_found(&user, std::slice::from_ref(&project), &env).unwrap().languages;
             found.into_iter().find(|it| it.name == "Rust").unwrap().server
         };
         assert_eq!(rust(), Err("install rust-analyzer".to_owned()));

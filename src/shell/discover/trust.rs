@@ -62,8 +62,13 @@ impl Trust {
         }
     }
 
+    /// The folders, one in each line.
+    pub fn lines(&self) -> String {
+        self.folders.iter().flat_map(|it| [it.to_string_lossy(), "\n".into()]).collect()
+    }
+
     fn write(&self) -> Result<(), String> {
-        let text: String = self.folders.iter().map(|it| format!("{}\n", it.display())).collect();
+        let text = self.lines();
         let written = private::make(self.file.parent().unwrap_or(Path::new("")))
             .and_then(|()| private::replace(&self.file, |out| out.write_all(text.as_bytes())));
         written.map_err(|error| format!("cannot write {}: {error}", self.file.display()))
@@ -89,14 +94,15 @@ mod tests {
             fs::create_dir_all(root.join(name)).unwrap();
         }
         std::os::unix::fs::symlink(root.join("ab"), root.join("a/link")).unwrap();
-        let trusted = |names: &[&str]| {
-            is_trusted(&names.iter().map(|it| root.join(it)).collect::<Vec<_>>(), &env)
-        };
+        let trusted =
+            |names: &[&str]| is_trusted(&names.iter().map(|it| root.join(it)).collect::<Vec<_>>(), &env);
         assert!(!trusted(&["a"]) && !trusted(&[]));
         Trust::read(&env).unwrap().add(root.join("a")).unwrap();
         assert!(trusted(&["a"]) && trusted(&["a/deep"]));
         // Neither a similar name, nor a link out of it, nor one folder of two.
-        assert!(!trusted(&["ab"]) && !trusted(&["a/link"]) && !trusted(&["a", "ab"]) && !trusted(&["a/gone"]));
+        assert!(
+            !trusted(&["ab"]) && !trusted(&["a/link"]) && !trusted(&["a", "ab"]) && !trusted(&["a/gone"])
+        );
         let mut trust = Trust::read(&env).unwrap();
         assert!(trust.remove(&root.join("a/deep")).unwrap_err().contains("is trusted with"));
         trust.remove(&root.join("a")).unwrap();

@@ -259,7 +259,8 @@ mod tests {
     fn reading_code_tools_change_nothing() {
         let read = set(&["lsp_read"], &[]);
         assert!(read.contains("lsp_references") && read.contains("lsp_hover") && read.has_shorthands());
-        for other in ["lsp_rename", "lsp_apply_edit", "lsp_format", "lsp_of_an_editor", "code_search", "read"] {
+        for other in ["lsp_rename", "lsp_apply_edit", "lsp_format", "lsp_of_an_editor", "code_search", "read"]
+        {
             assert!(!read.contains(other), "{other}");
         }
         assert!(set(&["lsp"], &[]).contains("lsp_rename"));

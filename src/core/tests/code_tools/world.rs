@@ -222,39 +222,6 @@ impl World {
         self.history.push(self.disk.clone());
     }
 
-    /// The user types a text, and does not save it.
-    pub(super) fn type_text(&mut self, name: &str, text: &str) {
-        let file = Path::new(ROOT).join(name);
-        let on_disk = self.disk.insert(file.clone(), text.to_owned());
-        self.behind.entry(file).or_insert(on_disk);
-        self.history.push(self.disk.clone());
-    }
-
-    /// The user saves a file.
-    pub(super) fn save(&mut self, name: &str) {
-        self.behind.remove(&Path::new(ROOT).join(name));
-    }
-
-    /// The user closes a file without saving it.
-    pub(super) fn discard(&mut self, name: &str) {
-        let file = Path::new(ROOT).join(name);
-        match self.behind.remove(&file) {
-            Some(Some(text)) => drop(self.disk.insert(file, text)),
-            Some(None) => drop(self.disk.remove(&file)),
-            None => {}
-        }
-        self.history.push(self.disk.clone());
-    }
-
-    pub(super) fn is_unsaved(&self, name: &str) -> bool {
-        self.behind.contains_key(&Path::new(ROOT).join(name))
-    }
-
-    /// What the server reads.
-    fn on_disk(&self, file: &Path) -> Option<String> {
-        self.behind.get(file).cloned().unwrap_or_else(|| self.disk.get(file).cloned())
-    }
-
     /// A file that lspool cannot read.
     pub(super) fn forbid(&mut self, name: &str, why: Unreadable) {
         self.unread.insert(Path::new(ROOT).join(name), why);

@@ -17,7 +17,12 @@ struct Disk {
 impl Disk {
     fn new() -> Disk {
         let folder = tempfile::tempdir().unwrap();
-        Disk { folder, known: Known::default(), stamps: Stamps::default(), editor: EditorDocuments::default() }
+        Disk {
+            folder,
+            known: Known::default(),
+            stamps: Stamps::default(),
+            editor: EditorDocuments::default(),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {

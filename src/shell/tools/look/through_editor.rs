@@ -77,7 +77,8 @@ pub(super) async fn make(
         }
         if Instant::now() >= until {
             let seconds = APPEARS.as_secs();
-            let what = format!("the editor has accepted the edit, and {seconds} s later not all texts are there");
+            let what =
+                format!("the editor has accepted the edit, and {seconds} s later not all texts are there");
             return Err(WriteFault::Unseen(what));
         }
         sleep(EVERY).await;
@@ -91,7 +92,9 @@ fn is_made(write: &Write, editor: &EditorDocuments, workspace: &Workspace) -> bo
         None => text(workspace, file).ok(),
     };
     let is_there = |file: &Path| std::fs::symlink_metadata(file).is_ok();
-    let moved = |file: &Path| write.changes.iter().any(|it| matches!(it, FileChange::Move { from, .. } if file.starts_with(from)));
+    let moved = |file: &Path| {
+        write.changes.iter().any(|it| matches!(it, FileChange::Move { from, .. } if file.starts_with(from)))
+    };
     write.changes.iter().all(|it| match it {
         FileChange::Put { file, .. } if moved(file) => true,
         FileChange::Put { file, text, .. } => now(file).as_deref() == Some(text.as_str()),

@@ -39,6 +39,39 @@ impl World {
         self.disk.get(&Path::new(ROOT).join(name)).map(String::as_str)
     }
 
+    /// The user types a text, and does not save it.
+    pub(in crate::core::tests::code_tools) fn type_text(&mut self, name: &str, text: &str) {
+        let file = Path::new(ROOT).join(name);
+        let on_disk = self.disk.insert(file.clone(), text.to_owned());
+        self.behind.entry(file).or_insert(on_disk);
+        self.history.push(self.disk.clone());
+    }
+
+    /// The user saves a file.
+    pub(in crate::core::tests::code_tools) fn save(&mut self, name: &str) {
+        self.behind.remove(&Path::new(ROOT).join(name));
+    }
+
+    /// The user closes a file without saving it.
+    pub(in crate::core::tests::code_tools) fn discard(&mut self, name: &str) {
+        let file = Path::new(ROOT).join(name);
+        match self.behind.remove(&file) {
+            Some(Some(text)) => drop(self.disk.insert(file, text)),
+            Some(None) => drop(self.disk.remove(&file)),
+            None => {}
+        }
+        self.history.push(self.disk.clone());
+    }
+
+    pub(in crate::core::tests::code_tools) fn is_unsaved(&self, name: &str) -> bool {
+        self.behind.contains_key(&Path::new(ROOT).join(name))
+    }
+
+    /// What the server reads.
+    pub(super) fn on_disk(&self, file: &Path) -> Option<String> {
+        self.behind.get(file).cloned().unwrap_or_else(|| self.disk.get(file).cloned())
+    }
+
     pub(super) fn look(&mut self, look: &Look) -> Seen {
         let mut seen = Seen { number: look.number, ..Seen::default() };
         seen.partial.clone_from(&self.partial);
@@ -122,7 +155,8 @@ impl World {
         }
         seen.n_files = now.len();
         let is_saved = |file: &PathBuf| !self.behind.contains_key(file);
-        self.looked = Some(now.into_iter().map(|(file, text)| (file.clone(), (text, is_saved(&file)))).collect());
+        self.looked =
+            Some(now.into_iter().map(|(file, text)| (file.clone(), (text, is_saved(&file)))).collect());
         seen
     }
 }

@@ -1,5 +1,7 @@
 //! The documents of the editor, for clients that work on their texts: what is open, and edits of them.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::Admin;
@@ -9,6 +11,7 @@ use crate::{
             Mux,
             failure::{Cause, Failure},
             requests::Owner,
+            session::documents::Documents,
         },
         purpose::{Purpose, SentId},
     },
@@ -23,31 +26,16 @@ const MOST_OF_TEXT: usize = 3 << 20;
 
 /// `lspool/documents`: the open documents, with the texts that the client does not have.
 pub(super) fn ask_documents(mux: &mut Mux, owner: &Owner, params: &[u8]) {
-    let Some(server) = mux.servers().first().map(|it| it.id) else {
+    let Some(first) = mux.servers().first().map(|it| it.id) else {
         return mux.fail(owner, &Failure::not_initialized());
     };
-    let session = mux.server_mut(server).session_mut();
     let known = member(params, "known").map_or(&b"{}"[..], |it| &params[it]);
-    let all: Vec<(String, u64)> =
-        session.documents().revisions().map(|(uri, revision)| (uri.to_owned(), revision)).collect();
-    let mut size = 0;
-    let mut documents = Vec::new();
-    for (uri, revision) in all {
-        let mut item = Patch::of(b"{}");
-        item.set("uri", json!(uri).to_string().as_bytes());
-        item.set("revision", revision.to_string().as_bytes());
-        let documents_of_session = session.documents_mut();
-        let version = documents_of_session.version(&uri).map_or("null".to_owned(), |it| it.to_string());
-        item.set("version", version.as_bytes());
-        let is_known = member(known, &uri).is_some_and(|it| known[it] == *revision.to_string().as_bytes());
-        if !is_known && (size == 0 || size < MOST_OF_ANSWER) {
-            let text = documents_of_session.text(&uri).filter(|_| documents_of_session.is_whole(&uri));
-            let text = text.filter(|it| it.len() <= MOST_OF_TEXT).unwrap_or_else(|| b"null".to_vec());
-            size += text.len();
-            item.set("text", &text);
-        }
-        documents.push(item.finish());
+    let mut told = Told::default();
+    // A member of a group has the documents of its languages.
+    for server in mux.servers().iter().map(|it| it.id).collect::<Vec<_>>() {
+        told.add(mux.server_mut(server).session_mut().documents_mut(), known);
     }
+    let session = mux.session(first);
     let initialize = session.initialize();
     let capability = |key: &str| {
         let range = path(initialize, &["capabilities", "workspace", key]);
@@ -55,7 +43,7 @@ pub(super) fn ask_documents(mux: &mut Mux, owner: &Owner, params: &[u8]) {
     };
     let answer = [
         br#"{"documents":["#.as_slice(),
-        &documents.join(b",".as_slice()),
+        &told.documents.join(b",".as_slice()),
         br#"],"positionEncoding":""#,
         session.documents().encoding_name().as_bytes(),
         br#"","applyEdit":"#,
@@ -66,6 +54,41 @@ pub(super) fn ask_documents(mux: &mut Mux, owner: &Owner, params: &[u8]) {
     ]
     .concat();
     mux.answer_raw(owner, &answer);
+}
+
+/// The documents of an answer.
+#[derive(Debug, Default)]
+struct Told {
+    documents: Vec<Vec<u8>>,
+    uris: BTreeSet<String>,
+    /// The size of their texts.
+    size: usize,
+}
+
+impl Told {
+    /// Adds the documents of a session that no earlier one has.
+    fn add(&mut self, of: &mut Documents, known: &[u8]) {
+        let all: Vec<(String, u64)> =
+            of.revisions().map(|(uri, revision)| (uri.to_owned(), revision)).collect();
+        for (uri, revision) in all {
+            if !self.uris.insert(uri.clone()) {
+                continue;
+            }
+            let mut item = Patch::of(b"{}");
+            let revision = revision.to_string();
+            let version = of.version(&uri).map_or("null".to_owned(), |it| it.to_string());
+            item.set("uri", json!(uri).to_string().as_bytes());
+            item.set("revision", revision.as_bytes()).set("version", version.as_bytes());
+            let is_known = member(known, &uri).is_some_and(|it| known[it] == *revision.as_bytes());
+            if !is_known && (self.size == 0 || self.size < MOST_OF_ANSWER) {
+                let text = of.text(&uri).filter(|it| of.is_whole(&uri) && it.len() <= MOST_OF_TEXT);
+                let text = text.unwrap_or_else(|| b"null".to_vec());
+                self.size += text.len();
+                item.set("text", &text);
+            }
+            self.documents.push(item.finish());
+        }
+    }
 }
 
 impl Admin {

@@ -25,6 +25,7 @@ mod columns;
 mod conversation_tools;
 mod demo;
 mod describe;
+mod editor_link;
 mod inspect;
 mod instances;
 mod log;
@@ -39,6 +40,7 @@ mod serve;
 mod serve_recording;
 mod setup;
 mod table;
+mod trust;
 mod world;
 
 use std::{
@@ -78,6 +80,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
         Command::Orchestrate(task) => orchestrate::run(&args, task, screen),
         Command::Lsp(asked) => lsp::run(&args, &asked),
         Command::Mcp(asked) => mcp::run(&args, &asked),
+        Command::Trust(task) => trust::run(&task),
         Command::Login(server) => login::run(&args, server),
         Command::Instances { task, pid } => instances::run(&task, pid, screen),
         Command::ServeRecording { file, process, speed, is_strict } => {

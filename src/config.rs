@@ -550,7 +550,7 @@ pub struct AgentConfig {
 impl AgentConfig {
     /// The builtin agents.
     fn builtin() -> BTreeMap<String, AgentConfig> {
-        const READING: &[&str] = &["ide", "read_file", "list_dir", "grep_search", "file_search"];
+        const READING: &[&str] = &["ide", "lsp_read", "read_file", "list_dir", "grep_search", "file_search"];
         let agents: [(&str, Option<&[&str]>, &str); 4] = [
             (
                 "explore",

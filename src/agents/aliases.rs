@@ -135,6 +135,7 @@ const KNOWN: &[&str] = &[
     "list_code_usages",
     "list_dir",
     "lsp",
+    "lsp_read",
     "manage_todo_list",
     "read_file",
     "replace_string_in_file",

@@ -6,6 +6,7 @@ mod answer;
 mod arguments;
 mod diff;
 mod edit_answer;
+mod editor;
 mod outline;
 mod pattern;
 mod raw;
@@ -23,6 +24,7 @@ pub use self::{
     arguments::{Apply, DefinitionKind, Direction, LspCall, RawTarget, Severity, Target},
     diff::diff,
     edit_answer::{ActionShown, ChangeShown, EditAnswer, EditState, Left, NewErrors, actions_answer},
+    editor::{EditorDocument, EditorDocuments, NotEditable},
     outline::{NamePath, Outline, Symbol, kind_name},
     pattern::Pattern,
     raw::{capability_for, clipped_list},
@@ -171,6 +173,30 @@ impl LspTool {
     /// The tool of this name.
     pub fn named(name: &str) -> Option<LspTool> {
         LspTool::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// What a server must be able to do for it, if not each can.
+    pub fn ability(self) -> Option<&'static str> {
+        match self {
+            LspTool::CallHierarchy => Some("call hierarchy"),
+            LspTool::CodeActions => Some("code actions"),
+            LspTool::Format => Some("formatting"),
+            LspTool::Implementations => Some("implementations"),
+            LspTool::Rename => Some("rename"),
+            LspTool::TypeHierarchy => Some("type hierarchy"),
+            LspTool::Search
+            | LspTool::ApplyEdit
+            | LspTool::Definition
+            | LspTool::Diagnostics
+            | LspTool::DocumentSymbols
+            | LspTool::Hover
+            | LspTool::References
+            | LspTool::Request
+            | LspTool::Start
+            | LspTool::Stop
+            | LspTool::Workspace
+            | LspTool::WorkspaceSymbols => None,
+        }
     }
 
     /// Whether it may change files.

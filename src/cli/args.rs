@@ -24,7 +24,7 @@ pub(super) use self::{
     lsp::{Lsp, LspTask, TargetWords},
     mcp::{Agent, Mcp},
 };
-use super::{inspect, instances, setup::Editor};
+use super::{inspect, instances, setup::Editor, trust};
 use crate::{
     config::{LogLevel, nearest},
     player::Speed,
@@ -66,6 +66,7 @@ impl Args {
             | Command::Demo
             | Command::Setup { .. }
             | Command::Mcp(_)
+            | Command::Trust(_)
             | Command::Schema
             | Command::Completions(_)
             | Command::Man(_) => (false, false),
@@ -126,6 +127,8 @@ pub(super) enum Command {
     Lsp(Lsp),
     /// Be a tool server of an agent.
     Mcp(Mcp),
+    /// Change the trusted folders.
+    Trust(trust::Task),
     /// Sign in, with this server.
     Login(Vec<String>),
     /// Say something to the lspools that are running.

@@ -3,6 +3,8 @@
 //! lspool is its own editor here: it initializes the servers, and answers what they ask. [`Session::call`] is all that a
 //! face needs: a name, arguments, an answer. **A call that is dropped is cancelled.**
 
+pub(super) mod workspace;
+
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +19,7 @@ use ignore::WalkBuilder;
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::{JoinHandle, spawn_local},
 };
 
@@ -37,6 +39,7 @@ use crate::{
         discover::{CliServers, Env, FoundLanguage, FoundTools, UserConfig, languages_found, prepare_tools},
         driver,
         goals::state_folder,
+        process::EditorLink,
         record::Recorded,
         signals,
     },
@@ -95,9 +98,13 @@ pub(super) fn appeared(answer: &Answer) -> Option<Vec<String>> {
     Some(languages.iter().filter_map(|it| it.as_str().map(ToOwned::to_owned)).collect())
 }
 
+/// What servers can do, by the words of the core. `None`: not all have said it.
+pub(super) type Abilities = Option<BTreeSet<String>>;
+
 /// Calls tools.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
+    abilities: watch::Receiver<Abilities>,
     asks: mpsc::UnboundedSender<Ask>,
     last: Rc<Cell<u64>>,
 }
@@ -138,7 +145,7 @@ pub(super) fn serve(
     let runtime = world::runtime()?;
     let done = runtime.block_on(async {
         let signals = signals::listen();
-        opening.serve(args, async |session, quit| face(session, signals, quit).await).await
+        opening.serve(args, None, async |session, quit| face(session, signals, quit).await).await
     });
     runtime.shutdown_background();
     Ok(ExitCode::from(done?))
@@ -189,15 +196,16 @@ impl Opening {
         self.initialize.is_none().then(|| self.without.clone())
     }
 
-    /// Starts the servers, and ends them after `face`.
+    /// Starts the servers, and ends them after `face`. The texts of an editor beside it count.
     pub(super) async fn serve(
         self,
         args: &Args,
+        beside: Option<Rc<dyn EditorLink>>,
         face: impl AsyncFnOnce(Session, mpsc::Sender<i32>) -> io::Result<u8>,
     ) -> io::Result<u8> {
         let Opening { search, without, initialize } = self;
         let identity = world::identity();
-        let world = world::open_world(&identity, &search.search.env);
+        let world = world::open_world(&identity, &search.search.env).beside(beside);
         let recorder = search.search.recorder(args, identity);
         let core = Proxy::new(identity);
         let settings = Settings { state: state_folder(&search.search.env), ..Settings::default() };
@@ -376,10 +384,16 @@ impl Session {
         without: ToolError,
     ) -> (Session, JoinHandle<()>) {
         let (asks, asked) = mpsc::unbounded_channel();
+        let (can, abilities) = watch::channel(None);
         let serving = match initialize {
             Some(initialize) => spawn_local(async move {
-                let mut editor =
-                    Editor { client: Client::new(stream), asked, waiting: Vec::new(), open: BTreeMap::new() };
+                let mut editor = Editor {
+                    client: Client::new(stream),
+                    asked,
+                    waiting: Vec::new(),
+                    open: BTreeMap::new(),
+                    can,
+                };
                 if let Err(error) = editor.run(&initialize).await {
                     tracing::debug!(%error, "session of code tools ended");
                 }
@@ -391,7 +405,12 @@ impl Session {
                 drop(stream);
             }),
         };
-        (Session { asks, last: Rc::new(Cell::new(0)) }, serving)
+        (Session { asks, abilities, last: Rc::new(Cell::new(0)) }, serving)
+    }
+
+    /// What its servers can do.
+    pub(super) fn abilities(&self) -> watch::Receiver<Abilities> {
+        self.abilities.clone()
     }
 
     /// Calls a tool. `progress` receives what the call waits for. Dropping the future cancels the call.
@@ -459,6 +478,7 @@ struct Editor<S> {
     /// Calls that wait for the servers.
     waiting: Vec<Ask>,
     open: BTreeMap<u64, Open>,
+    can: watch::Sender<Abilities>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
@@ -506,6 +526,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Editor<S> {
                 }
                 (Kind::Response, Some(id), _) => self.on_answer(&id, &heard),
                 (Kind::Notification, _, Some("$/progress")) => self.on_progress(&heard),
+                (Kind::Notification, _, Some("lspool/didChangeAbilities")) => {
+                    let params: Value = json::read(heard.params().unwrap_or(b"{}")).unwrap_or_default();
+                    let all = params["abilities"].as_array().into_iter().flatten();
+                    let all = all.filter_map(|it| it.as_str().map(ToOwned::to_owned));
+                    self.can.send_replace(Some(all.collect()));
+                }
                 _ => {}
             }
         }

@@ -3,17 +3,27 @@
 use std::{cell::RefCell, path::PathBuf, rc::Rc, sync::Arc};
 
 use serde_json::Value;
-use tokio::task::{JoinHandle, spawn_local};
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, spawn_local},
+};
 
 use super::{
     args::Args,
-    mcp::workspace::{Folders, Workspace},
+    code_tools::workspace::{Folders, Workspace},
+    editor_link::NearEditor,
     search::Search,
 };
 use crate::{
     builtin_tools::{Outcome, lsp::LspTool},
-    shell::process::{CodeTools, Waiting},
+    shell::{
+        control::Connection,
+        process::{CodeTools, Waiting},
+    },
 };
+
+/// What to do about a workspace that is too large.
+const HINT: &str = "open a smaller folder in the editor";
 
 /// Starts language servers when a conversation calls the first code tool, and ends them with lspool.
 pub(super) struct ConversationTools {
@@ -30,10 +40,16 @@ impl std::fmt::Debug for ConversationTools {
 }
 
 impl ConversationTools {
-    pub(super) fn new(args: &Args, search: &Arc<Search>) -> Rc<ConversationTools> {
-        let workspace = Rc::new(Workspace::new(Folders::Unknown));
+    /// The tools, and the connections for lspool, by which they ask for the editor's documents.
+    pub(super) fn new(
+        args: &Args,
+        search: &Arc<Search>,
+    ) -> (Rc<ConversationTools>, mpsc::Receiver<Connection>) {
+        let (editor, connections) = NearEditor::new();
+        let workspace = Rc::new(Workspace::new(Folders::Unknown, HINT, Some(Rc::new(editor))));
         let (args, search) = (args.clone(), Arc::clone(search));
-        Rc::new(ConversationTools { args, search, workspace, serving: RefCell::default() })
+        let tools = Rc::new(ConversationTools { args, search, workspace, serving: RefCell::default() });
+        (tools, connections)
     }
 
     /// Ends the servers.

@@ -5,8 +5,8 @@
 mod handler;
 mod install;
 mod lines;
+mod roots;
 mod tools;
-pub(super) mod workspace;
 
 use std::{
     io::{self, IsTerminal as _},
@@ -20,15 +20,15 @@ use anyhow::Context as _;
 use rmcp::ServiceExt as _;
 use tokio::time::timeout;
 
-use self::{
-    handler::Handler,
-    lines::Streams,
-    workspace::{Folders, Workspace},
-};
+use self::{handler::Handler, lines::Streams};
 use super::{
     NOTHING_TO_SERVE,
     args::{Args, Mcp},
-    code_tools, tell, world,
+    code_tools::{
+        self,
+        workspace::{Folders, Workspace},
+    },
+    tell, world,
 };
 use crate::shell::{discover::Env, signals, stdio};
 
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, asked: &Mcp) -> anyhow::Result<ExitCode> {
     if let Some(agent) = asked.install {
         return install::run(agent, asked.write, &env);
     }
-    let given = asked.roots.iter().map(|it| workspace::check(it, &env));
+    let given = asked.roots.iter().map(|it| roots::check(it, &env));
     let given: Vec<PathBuf> = given.collect::<Result<_, _>>().map_err(anyhow::Error::msg)?;
     if io::stdin().is_terminal() {
         tell(ALONE);
@@ -65,7 +65,8 @@ async fn serve(args: &Args, given: Vec<PathBuf>, env: Env) -> io::Result<u8> {
     let stdio::Stdio { input, output, modes } = stdio::open();
     let search = code_tools::search(args);
     let is_given = !given.is_empty();
-    let workspace = Rc::new(Workspace::new(if is_given { Folders::Known(given) } else { Folders::Unknown }));
+    let folders = if is_given { Folders::Known(given) } else { Folders::Unknown };
+    let workspace = Rc::new(Workspace::new(folders, roots::HINT, None));
     let (lines, Streams { ended, mut writer }) = lines::open(input, output);
     let settings = search.first.as_ref().map(|it| it.lsp_tools.clone()).unwrap_or_default();
     let handler = Handler::new(Rc::clone(&workspace), Rc::new(env), is_given, ended, &settings);

@@ -104,8 +104,8 @@ pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyho
     let saved = file.map(|file| (saved, file));
     let task = Task { goal, workers, worker, tasks, model, retries, json, may, folder, saved };
     let identity = world::identity();
-    let tools = ConversationTools::new(args, &search);
-    let world = world::open_world(&identity, &search.env).with_code_tools(tools.clone());
+    let (tools, connections) = ConversationTools::new(args, &search);
+    let world = world::open_world(&identity, &search.env).with_code_tools(tools.clone(), connections);
     let core = Proxy::new(identity);
     let recorder = search.recorder(args, identity);
     let search = Arc::new(WithTools(search));

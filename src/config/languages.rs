@@ -14,6 +14,8 @@ pub(crate) struct Language {
     /// Servers in the order of preference: the first that is installed is used. None of them runs anything of the
     /// project.
     pub(crate) servers: &'static [&'static str],
+    /// Servers that run programs of the project, and so are used only in a folder that the user trusts.
+    pub(crate) runs_project: &'static [&'static str],
     /// What to say if none is installed.
     pub(crate) hint: &'static str,
 }
@@ -24,6 +26,7 @@ const LANGUAGES: [Language; 5] = [
         files: &[(".py", "python"), (".pyi", "python")],
         projects: &["pyrightconfig.json", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"],
         servers: &["basedpyright", "pyright", "ty"],
+        runs_project: &[],
         hint: "install basedpyright or pyright",
     },
     Language {
@@ -40,6 +43,7 @@ const LANGUAGES: [Language; 5] = [
         ],
         projects: &["tsconfig.json", "jsconfig.json", "package.json"],
         servers: &["typescript-language-server"],
+        runs_project: &[],
         hint: "install typescript-language-server and typescript",
     },
     Language {
@@ -47,15 +51,16 @@ const LANGUAGES: [Language; 5] = [
         files: &[(".rs", "rust")],
         projects: &["Cargo.toml", "Cargo.lock", "rust-project.json"],
         servers: &[],
-        hint: "name a server under [server.NAME] with `languages = [\"rust\"]`; rust-analyzer runs build scripts and \
-               macros of the project",
+        runs_project: &["rust-analyzer"],
+        hint: "install rust-analyzer",
     },
     Language {
         name: "Go",
         files: &[(".go", "go")],
         projects: &["go.mod", "go.sum", "go.work"],
         servers: &[],
-        hint: "name a server under [server.NAME] with `languages = [\"go\"]`; gopls runs the go command in the project",
+        runs_project: &["gopls"],
+        hint: "install gopls",
     },
     Language {
         name: "C and C++",
@@ -71,6 +76,7 @@ const LANGUAGES: [Language; 5] = [
         ],
         projects: &["compile_commands.json", "compile_flags.txt", ".clangd"],
         servers: &["clangd"],
+        runs_project: &[],
         hint: "install clangd",
     },
 ];
@@ -88,7 +94,7 @@ pub(crate) fn language_of(file: &str) -> Option<(&'static Language, &'static str
 pub(crate) fn languages_for(server: &str, ids: &[String]) -> Vec<&'static Language> {
     let knows = |it: &&Language| {
         if ids.is_empty() {
-            return it.servers.contains(&server);
+            return it.servers.contains(&server) || it.runs_project.contains(&server);
         }
         it.files.iter().any(|(_, id)| ids.iter().any(|it| it == id))
     };
@@ -108,7 +114,7 @@ mod tests {
     #[test]
     fn servers_of_languages_are_known() {
         for language in languages() {
-            for server in language.servers {
+            for server in language.servers.iter().chain(language.runs_project) {
                 assert!(known_servers().any(|it| it == *server), "{server}");
             }
         }

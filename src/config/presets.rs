@@ -52,7 +52,7 @@ const STDIO: &[&str] = &["--stdio"];
 const SCRIPTS: &[&str] =
     &["javascript", "javascript.jsx", "javascriptreact", "typescript", "typescript.tsx", "typescriptreact"];
 
-const SERVERS: [Known; 16] = [
+const SERVERS: [Known; 18] = [
     known("basedpyright", "basedpyright-langserver", STDIO),
     known("biome", "biome", &["lsp-proxy"])
         .of_languages(&[
@@ -132,6 +132,7 @@ const SERVERS: [Known; 16] = [
                 }
             }"#,
         ),
+    known("gopls", "gopls", &[]),
     known("html", "vscode-html-language-server", STDIO)
         .of_languages(&["html"])
         .with_settings(r#"{"css": {"validate": true, "lint": {}}}"#)
@@ -144,6 +145,7 @@ const SERVERS: [Known; 16] = [
     known("pylsp", "pylsp", &[]),
     known("pyright", "pyright-langserver", STDIO),
     known("ruff", "ruff", &["server"]),
+    known("rust-analyzer", "rust-analyzer", &[]),
     known("tailwind", "tailwindcss-language-server", STDIO)
         .of_languages(&[
             "astro",

@@ -48,7 +48,7 @@ impl WorkerConfig {
 
     /// The builtin workers. Without a valid plan, the first one gets the whole goal.
     pub(super) fn presets() -> Vec<WorkerConfig> {
-        const READING: &[&str] = &["ide", "read_file", "list_dir", "grep_search", "file_search"];
+        const READING: &[&str] = &["ide", "lsp_read", "read_file", "list_dir", "grep_search", "file_search"];
         let preset = |role, tools: Option<&[&str]>, description: &str, prompt: &str| WorkerConfig {
             description: Some(description.to_owned()),
             system_prompt: Some(prompt.to_owned()),

@@ -2,16 +2,20 @@
 //! (`docs/protocol.md`).
 
 pub(super) mod check;
+mod documents;
 mod reload;
 mod restart;
 mod status;
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use serde_json::Value;
 
-use self::restart::ask_stop;
 pub(super) use self::status::Seen;
+use self::{documents::ask_documents, restart::ask_stop};
 use super::{
     agents::Agents,
     copilot::Copilot,
@@ -26,7 +30,7 @@ use super::{
 };
 use crate::{
     config::nearest,
-    core::ids::RequestId,
+    core::{ids::RequestId, purpose::SentId},
     rpc::{Patch, elements, member, members, path, text},
 };
 
@@ -54,6 +58,8 @@ pub(crate) struct Admin {
     searches: Vec<(Owner, Vec<BackendId>)>,
     /// Requests that wait for the configuration.
     reloads: Vec<Owner>,
+    /// Edits that the editor was asked to make, and who asked.
+    edits: BTreeMap<SentId, Owner>,
     /// Whether the configuration is being read.
     is_reading: bool,
     /// Whether to read the configuration again after that.
@@ -76,7 +82,7 @@ impl Admin {
     fn owners(&self) -> impl Iterator<Item = &Owner> {
         let searches = self.searches.iter().map(|(owner, _)| owner);
         let restarts = self.restarts.iter().map(|(owner, _)| owner);
-        self.statuses.iter().chain(&self.reloads).chain(searches).chain(restarts)
+        self.statuses.iter().chain(&self.reloads).chain(self.edits.values()).chain(searches).chain(restarts)
     }
 
     /// The number of answers that a client is owed.
@@ -101,6 +107,7 @@ impl Admin {
         self.watchers.remove(&client);
         self.statuses.retain(is_other);
         self.reloads.retain(is_other);
+        self.edits.retain(|_, owner| is_other(owner));
         self.searches.retain(|(owner, _)| is_other(owner));
         self.restarts.retain(|(owner, _)| is_other(owner));
     }
@@ -124,6 +131,8 @@ impl Admin {
                 self.reloads.push(owner);
                 self.reload(mux);
             }
+            "lspool/documents" => ask_documents(mux, &owner, params),
+            "lspool/applyEdit" => self.ask_to_edit(mux, owner, params),
             "lspool/logs" => ask_logs(mux, &owner, params),
             _ => return false,
         }
@@ -215,8 +224,10 @@ fn ask_logs(mux: &mut Mux, owner: &Owner, params: &[u8]) {
 }
 
 /// The parameters of the requests, apart from the tokens that any request may have.
-const PARAMETERS: [(&str, &[&str]); 8] = [
+const PARAMETERS: [(&str, &[&str]); 10] = [
+    ("lspool/applyEdit", &["edit", "label"]),
     ("lspool/cancelAgent", &["name", "of"]),
+    ("lspool/documents", &["known"]),
     ("lspool/logs", &["name", "follow"]),
     ("lspool/move", &["name", "to"]),
     ("lspool/reload", &[]),

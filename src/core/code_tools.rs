@@ -86,6 +86,8 @@ pub(crate) struct CodeTools {
     checked: u64,
     /// The last number of a call, a request, a look.
     last: u64,
+    /// What the servers can do together, as the client was last told.
+    abilities: Option<BTreeSet<&'static str>>,
     /// Whether something has happened that calls may wait for.
     is_dirty: bool,
 }
@@ -146,6 +148,7 @@ impl CodeTools {
             handles: BTreeMap::new(),
             checked: 0,
             last: 0,
+            abilities: None,
             is_dirty: false,
         })
     }
@@ -329,10 +332,22 @@ impl CodeTools {
         if !std::mem::take(&mut self.is_dirty) && !is_due {
             return false;
         }
+        self.tell_abilities(mux);
         for number in self.calls.keys().copied().collect::<Vec<_>>() {
             self.run(mux, number);
         }
         true
+    }
+
+    /// Tells the client what the servers can do, once all have said it, and when that changes.
+    fn tell_abilities(&mut self, mux: &mut Mux) {
+        let now: BTreeSet<&str> = self.views.values().flat_map(View::abilities).collect();
+        if !self.views.values().all(View::is_known) || self.abilities.as_ref() == Some(&now) {
+            return;
+        }
+        let params = json!({"abilities": now}).to_string();
+        mux.tell_editor(Frame::notification("lspool/didChangeAbilities", Some(params.as_bytes())));
+        self.abilities = Some(now);
     }
 
     fn take_answers(&mut self, mux: &mut Mux) {

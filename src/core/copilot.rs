@@ -60,6 +60,8 @@ pub(crate) struct Copilot {
     modes: Modes,
     proofs: Proofs,
     shapes: Shapes,
+    /// Languages of documents that were opened, or saved, while conversations had no code tools.
+    seen_languages: BTreeSet<(&'static str, bool)>,
     /// The number of generated ids of conversations, and of turns.
     n_conversations: u64,
     n_turns: u64,
@@ -87,6 +89,7 @@ impl Copilot {
             modes: Modes::default(),
             proofs: Proofs::default(),
             shapes: Shapes::default(),
+            seen_languages: BTreeSet::new(),
             n_conversations: 0,
             n_turns: 0,
             unknown_tools: BTreeSet::new(),

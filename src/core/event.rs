@@ -305,9 +305,6 @@ pub struct Scope {
     pub limits: ToolsConfig,
     /// Whether the user has allowed it.
     pub is_confirmed: bool,
-    /// For a code tool: files that the editor has changed since it opened or saved them, as far as it says so.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub edited: Vec<PathBuf>,
 }
 
 /// A look at the files of the workspace, for the code tools.
@@ -408,6 +405,9 @@ pub struct Seen {
     /// The endings of other files that are there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
+    /// Files to which the editor has given another text than the disk has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsaved: Vec<PathBuf>,
 }
 
 /// The lines of a file that hold a word.
@@ -476,6 +476,8 @@ pub enum WriteFault {
     Failed(String),
     /// The same, and not all could be put back.
     Broken(String),
+    /// The editor has accepted the edit, and lspool has not seen all of its texts.
+    Unseen(String),
 }
 
 impl WriteFault {
@@ -484,7 +486,10 @@ impl WriteFault {
         match self {
             WriteFault::Changed(file) => format!("{} has changed", file.display()),
             WriteFault::Outside(file) => format!("{} is outside the workspace", file.display()),
-            WriteFault::Refused(why) | WriteFault::Failed(why) | WriteFault::Broken(why) => why.clone(),
+            WriteFault::Refused(why)
+            | WriteFault::Failed(why)
+            | WriteFault::Broken(why)
+            | WriteFault::Unseen(why) => why.clone(),
         }
     }
 }

@@ -131,6 +131,12 @@ impl Proxy {
         if keep == Some(Keep::Folders) {
             self.admin.reload(&mut self.mux);
         }
+        if let (Some("textDocument/didOpen" | "textDocument/didSave"), Some(copilot)) =
+            (frame.method(), &mut self.copilot)
+            && copilot.may_get_code_tools(&self.mux, frame)
+        {
+            self.admin.reload(&mut self.mux);
+        }
         keep
     }
 
@@ -209,6 +215,7 @@ impl Proxy {
         let Some((sent, pending)) = self.mux.take_answered_by_editor(answer) else { return };
         let Proxy { mux, copilot, admin, .. } = self;
         match (&pending.purpose, copilot) {
+            (Purpose::Edit, _) => admin.on_edited(mux, sent, Some(answer)),
             (Purpose::Offer(backend), copilot) => admin.on_offer_answered(mux, copilot, *backend, answer),
             (_, Some(copilot)) => copilot.on_question_answered(mux, sent, pending, answer),
             (_, None) => mux.answer_server(&pending, answer),
@@ -217,8 +224,11 @@ impl Proxy {
 
     pub(super) fn on_malformed_client(&mut self, client: ClientId, id: MalformedMessage, reason: &str) {
         let asked = self.mux.on_malformed_client(client, id, reason);
-        if let (Some((sent, pending)), Some(copilot)) = (asked, &mut self.copilot) {
-            copilot.on_late_answer(&mut self.mux, sent, pending, None);
+        let Some((sent, pending)) = asked else { return };
+        match (&pending.purpose, &mut self.copilot) {
+            (Purpose::Edit, _) => self.admin.on_edited(&mut self.mux, sent, None),
+            (_, Some(copilot)) => copilot.on_late_answer(&mut self.mux, sent, pending, None),
+            (_, None) => {}
         }
     }
 }
@@ -321,6 +331,7 @@ impl Proxy {
                 | Purpose::Configuration { .. }
                 | Purpose::Offer(_)
                 | Purpose::Allow(_)
+                | Purpose::Edit
                 | Purpose::Pull { .. }
                 | Purpose::Relay { .. },
                 _,

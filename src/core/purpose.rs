@@ -71,6 +71,8 @@ pub(crate) enum Purpose {
     Offer(BackendId),
     /// lspool's question to the editor whether to run this call of a builtin tool.
     Allow(SentId),
+    /// An edit that a client has asked the editor to make.
+    Edit,
     /// `workspace/configuration`: one answer per section.
     Configuration { sections: Vec<Option<String>> },
     /// lspool pulls the diagnostics of this document.

@@ -249,9 +249,12 @@ fn is_of_goal(place: &Place<'_>) -> bool {
     place.method == "$/progress" || place.method.starts_with("lspool/orchestrat")
 }
 
+/// Messages of lspool with what a model or a user writes, or with texts of documents.
+const OWN_WITH_TEXTS: &[&str] =
+    &["lspool/agentEvent", "lspool/applyEdit", "lspool/callTool", "lspool/documents"];
+
 fn is_kept_message(place: &Place<'_>) -> bool {
-    // Events of agents bring what a model writes.
-    let has_texts = is_of_goal(place) || place.method == "lspool/agentEvent";
+    let has_texts = is_of_goal(place) || OWN_WITH_TEXTS.contains(&place.method);
     let is_own = place.method.starts_with("lspool/") && !has_texts;
     let is_listed = KEPT_MESSAGES.contains(&place.method) || is_own;
     is_listed || place.method == "initialize" && place.is_answer && place.part == "result"
@@ -314,6 +317,9 @@ mod tests {
             ("lspool/orchestratorEvent", "event", "planStarted", Rule::Keep),
             ("lspool/orchestratorEvent", "state", "done", Rule::Keep),
             ("lspool/agentEvent", "text", "word", Rule::Mask),
+            ("lspool/documents", "text", "word", Rule::Mask),
+            ("lspool/applyEdit", "newText", "word", Rule::Mask),
+            ("lspool/callTool", "text", "word", Rule::Mask),
             ("lspool/agentEvent", "agent", "explore-1", Rule::Keep),
             ("$/progress", "goal", "word", Rule::Mask),
         ] {

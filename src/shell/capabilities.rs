@@ -163,6 +163,7 @@ mod tests {
             max_message: 1 << 20,
             write_stall: Duration::from_mins(1),
             root: None,
+            remote: None,
         };
         Started { member: "a/b".to_owned(), launch: Arc::new(launch), params: params.to_owned().into() }
     }

@@ -18,6 +18,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod trust;
 
 pub use agents::agent_folders;
 pub use env::Env;
@@ -29,3 +30,4 @@ pub use prepare::{
 };
 pub use search::{Found, NotFound, search};
 pub use tools::{FoundLanguage, FoundTools, languages_found, prepare_tools};
+pub use trust::Trust;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, MutexGuard},
     task::{JoinError, JoinHandle, spawn_blocking, spawn_local},
 };
 
@@ -47,12 +47,17 @@ pub(super) fn of_process(root: &Path, process: ProcessId) -> PathBuf {
 pub(super) type Working<T> = JoinHandle<Result<T, JoinError>>;
 
 /// Runs operations on files, one after the other.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Files {
     turn: Rc<Mutex<()>>,
 }
 
 impl Files {
+    /// Waits for the end of all earlier operations. The next ones wait until the turn is dropped.
+    pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
     /// Runs an operation after all earlier ones.
     pub(super) fn after<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Working<T> {
         let turn = Rc::clone(&self.turn);

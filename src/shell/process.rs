@@ -37,7 +37,10 @@ use super::{
     stdio::{Input, Output},
 };
 use crate::{
-    builtin_tools::{Outcome, lsp::LspTool},
+    builtin_tools::{
+        Outcome,
+        lsp::{EditorDocuments, LspTool},
+    },
     core::event::{Displaced, Event, Exit, Launch, Peer, ProcessId, SpawnFailure},
 };
 
@@ -65,6 +68,11 @@ pub trait World {
         None
     }
 
+    /// The editor beside which code tools work, if there is one.
+    fn editor(&self) -> Option<Rc<dyn EditorLink>> {
+        None
+    }
+
     /// Listens for control clients, if possible. Nothing else waits for it.
     fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
         Box::pin(async { None })
@@ -87,6 +95,15 @@ pub trait Commands {
 pub trait CodeTools: fmt::Debug {
     /// Calls one, for these workspace folders. Dropping the future cancels the call.
     fn call(&self, folders: Vec<PathBuf>, tool: LspTool, arguments: Value) -> Waiting<'static, Outcome>;
+}
+
+/// The editor beside which code tools work: its unsaved texts count, and it changes its documents itself.
+pub trait EditorLink: fmt::Debug {
+    /// What it has open now.
+    fn documents(&self) -> Waiting<'static, Result<EditorDocuments, String>>;
+
+    /// Asks it to make an edit of the protocol. Fails with the reason if nothing is changed.
+    fn edit(&self, edit: Value) -> Waiting<'static, Result<(), String>>;
 }
 
 /// A new process.

@@ -6,6 +6,7 @@
 use std::{
     cell::{Cell, RefCell},
     fs::File,
+    future::pending,
     io::{self, Read as _},
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
@@ -21,17 +22,18 @@ use rustix::process::{
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
+    sync::mpsc,
     task::spawn_local,
     time::sleep,
 };
 
 use super::{
     coming::{Coming, Parent},
-    control::{Listener, Place},
+    control::{Connection, Listener, Place, Socket},
     folder::Folders,
     guard::{Guard, MARK},
     private,
-    process::{CodeTools, Commands, GroupLeader, Request, Spawned, Starting, Waiting, World},
+    process::{CodeTools, Commands, EditorLink, GroupLeader, Request, Spawned, Starting, Waiting, World},
     stdio::widen,
 };
 use crate::core::event::{Displaced, Exit, Launch, SpawnFailure};
@@ -44,6 +46,9 @@ pub struct System {
     control: Option<Place>,
     socket: Rc<RefCell<Option<PathBuf>>>,
     code_tools: Option<Rc<dyn CodeTools>>,
+    /// Control clients in this process.
+    near: Option<mpsc::Receiver<Connection>>,
+    editor: Option<Rc<dyn EditorLink>>,
 }
 
 impl System {
@@ -51,7 +56,15 @@ impl System {
     pub fn new(guard: Guard) -> System {
         let (guard, folders) = (Rc::new(RefCell::new(guard)), Arc::new(Folders::new()));
         let starter = Starter { guard, is_kept: Rc::default(), folders };
-        System { starter, private: None, control: None, socket: Rc::default(), code_tools: None }
+        System {
+            starter,
+            private: None,
+            control: None,
+            socket: Rc::default(),
+            code_tools: None,
+            near: None,
+            editor: None,
+        }
     }
 
     /// Adds a control socket.
@@ -60,10 +73,16 @@ impl System {
         System { control: Some(place), ..self }
     }
 
-    /// Adds code tools.
+    /// Adds code tools, and the connections by which they ask this lspool.
     #[must_use]
-    pub fn with_code_tools(self, code_tools: Rc<dyn CodeTools>) -> System {
-        System { code_tools: Some(code_tools), ..self }
+    pub fn with_code_tools(self, code_tools: Rc<dyn CodeTools>, near: mpsc::Receiver<Connection>) -> System {
+        System { code_tools: Some(code_tools), near: Some(near), ..self }
+    }
+
+    /// Adds the editor beside which code tools work.
+    #[must_use]
+    pub fn beside(self, editor: Option<Rc<dyn EditorLink>>) -> System {
+        System { editor, ..self }
     }
 
     fn guard(&self) -> &Rc<RefCell<Guard>> {
@@ -201,6 +220,10 @@ impl World for System {
         self.code_tools.clone()
     }
 
+    fn editor(&self) -> Option<Rc<dyn EditorLink>> {
+        self.editor.clone()
+    }
+
     fn private_folder(&mut self) -> Result<PathBuf, String> {
         if let Some(folder) = &self.private {
             return Ok(folder.clone());
@@ -214,15 +237,19 @@ impl World for System {
     }
 
     fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
-        let Some(place) = self.control.take() else { return Box::pin(async { None }) };
+        let (place, near) = (self.control.take(), self.near.take());
         let (guard, socket) = (self.guard().clone(), self.socket.clone());
         Box::pin(async move {
-            match place.open().await {
-                Ok((listener, path)) => {
+            let opened = match place {
+                Some(place) => place.open().await.map(Some),
+                None => Ok(None),
+            };
+            let far = match opened {
+                Ok(opened) => opened.map(|(listener, path)| {
                     guard.borrow_mut().add_path(&path);
                     socket.replace(Some(path));
-                    Some(Box::new(listener) as _)
-                }
+                    listener
+                }),
                 Err(problem) => {
                     tracing::warn!(
                         problem,
@@ -230,7 +257,8 @@ impl World for System {
                     );
                     None
                 }
-            }
+            };
+            (far.is_some() || near.is_some()).then(|| Box::new(Doors { far, near }) as _)
         })
     }
 
@@ -250,6 +278,39 @@ impl World for System {
         Box::pin(async move {
             if let Some(leaving) = leaving {
                 leaving.wait().await;
+            }
+        })
+    }
+}
+
+/// Where control clients come in: the socket, and this process.
+struct Doors {
+    far: Option<Socket>,
+    near: Option<mpsc::Receiver<Connection>>,
+}
+
+impl Listener for Doors {
+    fn accept(&mut self) -> Waiting<'_, Connection> {
+        let Doors { far, near } = self;
+        let far = async {
+            match far {
+                Some(far) => far.accept().await,
+                None => pending().await,
+            }
+        };
+        let near = async {
+            match near {
+                Some(near) => match near.recv().await {
+                    Some(connection) => connection,
+                    None => pending().await,
+                },
+                None => pending().await,
+            }
+        };
+        Box::pin(async move {
+            tokio::select! {
+                connection = near => connection,
+                connection = far => connection,
             }
         })
     }

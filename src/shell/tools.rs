@@ -46,7 +46,7 @@ use self::{
 };
 use super::{
     inbox::Events,
-    process::{Commands, Waiting, World},
+    process::{Commands, EditorLink, Waiting, World},
 };
 use crate::{
     builtin_tools::{Call, CodeTool, Outcome, Tool, accepted, bare, is_allowed, lsp::LspTool},
@@ -131,7 +131,7 @@ impl Tools {
                 let calling = world.code_tools().map(|it| it.call(scope.folders, tool, input));
                 spawn_local(async move {
                     let outcome = on_servers(calling, is_cancelled).await;
-                    told.tell(ran(answered, &noting_edited(outcome, &scope.edited)));
+                    told.tell(ran(answered, &outcome));
                 })
             }
         };
@@ -139,15 +139,15 @@ impl Tools {
     }
 
     /// Looks at files, after all earlier looks; [`Event::Looked`] has the result.
-    pub(super) fn look(&self, look: Look, events: &Events) {
+    pub(super) fn look(&self, look: Look, editor: Option<Rc<dyn EditorLink>>, events: &Events) {
         let open = self.means.open.clone();
-        self.looker.look(look, move |folders| open(folders), events);
+        self.looker.look(look, editor, move |folders| open(folders), events);
     }
 
     /// Makes an edit of files, after all earlier looks; [`Event::Wrote`] has the result.
-    pub(super) fn write(&self, write: Write, events: &Events) {
+    pub(super) fn write(&self, write: Write, editor: Option<Rc<dyn EditorLink>>, events: &Events) {
         let open = self.means.open.clone();
-        self.looker.write(write, move |folders| open(folders), events);
+        self.looker.write(write, editor, move |folders| open(folders), events);
     }
 
     /// Cancels a call. It still gets an answer.
@@ -220,19 +220,6 @@ async fn on_servers(
         _ = cancelled.wait_for(|it| *it) => Outcome::Cancelled,
         outcome = calling => outcome,
     }
-}
-
-/// Says which files may have another text in the editor than on the disk, which the answer is about.
-fn noting_edited(outcome: Outcome, edited: &[PathBuf]) -> Outcome {
-    if edited.is_empty() {
-        return outcome;
-    }
-    let files: Vec<String> = edited.iter().map(|it| it.display().to_string()).collect();
-    outcome.noting(&format!(
-        "the editor has changed these files; if it has not saved them, the answer is about their \
-                             old text: {}",
-        files.join(", ")
-    ))
 }
 
 fn ran(id: RawId, outcome: &Outcome) -> Event {

@@ -17,12 +17,18 @@ use super::{
 
 /// lspool whose own tools stand in, with more of the configuration.
 fn start(sandbox: &Sandbox, stub: &Stub, config: &str) -> Copilot {
+    start_with(sandbox, stub, config, |_| {})
+}
+
+fn start_with(sandbox: &Sandbox, stub: &Stub, config: &str, change: impl FnOnce(&mut Options)) -> Copilot {
     let file = sandbox.home().join("config.toml");
     let text = format!("[server.copilot]\nbuiltin_tools = \"fallback\"\n{config}");
     fs::write(&file, text).expect("the home is writable");
     let mut command: Command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), stub);
     command.arg("--config").arg(file).arg("--").arg(real::copilot()).arg("--stdio");
-    Copilot::start(command, Options::in_workspace(sandbox.workspace()))
+    let mut options = Options::in_workspace(sandbox.workspace());
+    change(&mut options);
+    Copilot::start(command, options)
 }
 
 /// A model that calls one tool and says what came of it.
@@ -364,6 +370,7 @@ fn conversation_asks_language_server_about_code() {
         .rule(calls("[errors]", "get_errors", errors))
         .rule(calls("[definition]", "lsp_definition", json!({"symbol": "area", "body": true})))
         .rule(calls("[missing]", "lsp_references", json!({"symbol": "perimeter"})))
+        .rule(calls("[explore]", "lsp_hover", json!({"symbol": "area"})))
         .rule(calls("[rename]", "lsp_rename", json!({"symbol": "area", "new_name": "int"})));
     let stub = Stub::start(script);
     let pyright = format!(
@@ -384,10 +391,106 @@ fn conversation_asks_language_server_about_code() {
     let turn = stub.turns().into_iter().rfind(|it| it.user.contains("[definition]")).expect("a turn");
     assert!(turn.tools.iter().all(|it| it.starts_with("lsp_")) && turn.tools.len() >= 10, "{:?}", turn.tools);
     assert!(told("[missing]", json!({})).contains("no symbol"), "it says so");
+    // The builtin agents that read have those that read.
+    let hover = told("[explore]", json!({"lspool": {"agent": "explore"}}));
+    assert!(hover.contains("(side: int) -> int"), "{hover}");
+    let turn = stub.turns().into_iter().rfind(|it| it.user.contains("[explore]")).expect("a turn");
+    assert!(turn.tools.iter().any(|it| it == "lsp_references"), "{:?}", turn.tools);
+    assert!(turn.tools.iter().all(|it| it != "lsp_rename" && it != "lsp_format"), "{:?}", turn.tools);
+    // `lspool status` shows the server that answers.
+    let status = sandbox.command(env!("CARGO_BIN_EXE_lspool")).args(["status", "--json"]).output();
+    let status: Value = serde_json::from_slice(&status.expect("lspool starts").stdout).expect("JSON");
+    let all =
+        status["instances"].as_array().expect("a list").iter().filter_map(|it| it["backends"].as_array());
+    let servers: Vec<_> = all.flatten().map(|it| (it["name"].clone(), it["state"].clone())).collect();
+    assert!(servers.contains(&(json!("pyright"), json!("ready"))), "{servers:?}");
+    assert!(servers.iter().any(|it| it.0 == "copilot"), "{servers:?}");
     // The model renames a function, and sees the error that this makes.
     let renamed = told("[rename]", json!({}));
     let text = |name: &str| fs::read_to_string(sandbox.workspace().join(name)).expect("it is there");
     assert!(text("pkg/shapes.py").starts_with("def int(side: int)"), "{renamed}");
     assert!(text("pkg/use.py").contains("import int\n"), "{renamed}");
     assert!(renamed.contains("error"), "{renamed}");
+}
+
+/// The text after the edits of one document, which replace whole lines.
+fn edited(text: &str, edits: &Value) -> String {
+    let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for edit in edits.as_array().expect("a list").iter().rev() {
+        let line = |end: &str| {
+            let line = edit["range"][end]["line"].as_u64().expect("a line");
+            usize::try_from(line).expect("it is small")
+        };
+        lines.splice(line("start")..line("end"), [edit["newText"].as_str().expect("a text")]);
+    }
+    lines.concat()
+}
+
+#[test]
+fn code_tools_of_conversation_see_and_change_what_editor_has_open() {
+    const ON_DISK: &str = "def area(side: int) -> int:\n    return side * side\n";
+    const IN_EDITOR: &str = "def surface(side: int) -> int:\n    return side * side\n";
+    let sandbox = Sandbox::new();
+    sandbox.write("pkg/__init__.py", "");
+    sandbox.write("pkg/shapes.py", ON_DISK);
+    sandbox.write("pkg/use.py", "from pkg.shapes import surface\n\nprint(surface(2))\n");
+    let place = |name: &str| sandbox.workspace().join(name);
+    let errors = json!({"filePaths": [place("pkg/use.py").display().to_string()]});
+    let script = Script::default()
+        .rule(calls("[usages]", "list_code_usages", json!({"symbolName": "surface"})))
+        .rule(calls("[errors]", "get_errors", errors))
+        .rule(calls("[rename]", "lsp_rename", json!({"symbol": "surface", "new_name": "extent"})));
+    let stub = Stub::start(script);
+    let pyright = format!(
+        "[server.pyright]\ncommand = {:?}\nargs = [\"--stdio\"]\n",
+        real::pyright().display().to_string()
+    );
+    let edits = json!({
+        "workspaceFolders": true, "applyEdit": true,
+        "workspaceEdit": {"documentChanges": true, "failureHandling": "transactional"},
+    });
+    let session = start_with(&sandbox, &stub, &pyright, |options| options.capabilities["workspace"] = edits);
+    session.hold_requests("workspace/applyEdit");
+    let uri = |name: &str| format!("file://{}", place(name).display());
+    let document =
+        json!({"uri": uri("pkg/shapes.py"), "languageId": "python", "version": 1, "text": ON_DISK});
+    session.notify("textDocument/didOpen", json!({"textDocument": document}));
+    let change = |version: u64, text: &str| {
+        let named = json!({"uri": uri("pkg/shapes.py"), "version": version});
+        session.notify(
+            "textDocument/didChange",
+            json!({"textDocument": named, "contentChanges": [{"text": text}]}),
+        );
+    };
+    let told = |word: &str| told(&session, &stub, word, json!({}));
+
+    // On the disk there is no such function.
+    assert!(told("[errors]").contains("\"surface\" is unknown import symbol"));
+    change(2, IN_EDITOR);
+    let usages = told("[usages]");
+    assert!(usages.starts_with("3 references to surface") && usages.contains("complete"), "{usages}");
+    let errors = told("[errors]");
+    assert!(errors.starts_with("0 errors"), "{errors}");
+
+    let turn = session.create("[rename]", json!({}));
+    let request = session.expect_request("workspace/applyEdit");
+    let changes = request.params["edit"]["documentChanges"].as_array().expect("a list").clone();
+    let of = |name: &str| {
+        changes.iter().find(|it| it["textDocument"]["uri"] == uri(name)).expect("it is edited").clone()
+    };
+    assert_eq!(of("pkg/shapes.py")["textDocument"]["version"], 2);
+    let shapes = edited(IN_EDITOR, &of("pkg/shapes.py")["edits"]);
+    assert_eq!(shapes, IN_EDITOR.replace("surface", "extent"));
+    change(3, &shapes);
+    let text = |name: &str| fs::read_to_string(place(name)).expect("it is there");
+    let used = edited(&text("pkg/use.py"), &of("pkg/use.py")["edits"]);
+    fs::write(place("pkg/use.py"), used).expect("the workspace is writable");
+    session.answer(&request, Ok(json!({"applied": true})));
+    let outcome = session.finish(&turn);
+    outcome.expect_success();
+    let renamed = result(&stub, "[rename]", &outcome);
+    assert!(renamed.contains("no new errors"), "{renamed}");
+    assert_eq!(text("pkg/shapes.py"), ON_DISK, "lspool writes nothing behind the editor's back");
+    assert!(text("pkg/use.py").contains("extent(2)"), "{renamed}");
+    assert!(session.shutdown().success());
 }

@@ -26,6 +26,8 @@ use crate::support::{
     real::{self, Sandbox},
 };
 
+mod sdk;
+
 const LSPOOL: &str = env!("CARGO_BIN_EXE_lspool");
 
 /// A guard against hanging, not a measure of anything.
@@ -400,7 +402,14 @@ fn language_that_appears_gets_its_real_server_at_the_next_call() {
     }
     let mut client = Client::start(mcp(&sandbox));
     client.initialize(json!({}));
-    let list = client.ask(1, "tools/list", json!({}))["result"].to_string();
+    let tools = |client: &mut Client, id: u64| -> Vec<String> {
+        let list = client.ask(id, "tools/list", json!({}))["result"]["tools"].clone();
+        list.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
+    // Nobody knows yet what servers can do.
+    let all = tools(&mut client, 1);
+    assert!(has(&all, "lsp_type_hierarchy") && has(&all, "lsp_format"));
     let empty = client.call(2, "lsp_workspace", json!({}));
     assert_eq!(empty["structuredContent"]["error"]["code"], "no_server", "{empty}");
 
@@ -408,6 +417,11 @@ fn language_that_appears_gets_its_real_server_at_the_next_call() {
     sandbox.write("b.py", "from a import greet\n\ngreet()\n");
     let references = client.call(3, "lsp_references", json!({"symbol": "greet"}));
     check_references(&references, &["a.py:1", "b.py:1", "b.py:3"]);
+    // The list has what pyright can do.
+    client.wait_for(|it| it["method"] == "notifications/tools/list_changed");
+    let python = tools(&mut client, 20);
+    assert!(has(&python, "lsp_call_hierarchy") && has(&python, "lsp_rename"), "{python:?}");
+    assert!(!has(&python, "lsp_type_hierarchy") && !has(&python, "lsp_format"), "{python:?}");
 
     sandbox.write("tsconfig.json", "{}");
     sandbox.write("c.ts", "export function wave(): number {\n  return 1;\n}\n");
@@ -416,6 +430,9 @@ fn language_that_appears_gets_its_real_server_at_the_next_call() {
     check_references(&references, &["c.ts:1", "d.ts:1", "d.ts:3"]);
     let references = client.call(5, "lsp_references", json!({"symbol": "greet"}));
     check_references(&references, &["a.py:1", "b.py:1", "b.py:3"]);
+    client.wait_for(|it| it["method"] == "notifications/tools/list_changed");
+    let both = tools(&mut client, 21);
+    assert!(has(&both, "lsp_format") && !has(&both, "lsp_type_hierarchy"), "{both:?}");
 
     // No server is there for this one, which is said and ends no server.
     let before = client.mark.processes_running("pyright").len();
@@ -426,7 +443,14 @@ fn language_that_appears_gets_its_real_server_at_the_next_call() {
     assert_eq!(names, ["pyright", "typescript-language-server"], "{workspace}");
     assert!(workspace["missing"]["Go"].is_string(), "{workspace}");
     assert_eq!(client.mark.processes_running("pyright").len(), before);
-    assert_eq!(client.ask(7, "tools/list", json!({}))["result"].to_string(), list);
+    // A server that dies takes no tool with it.
+    for process in client.mark.processes_running("pyright") {
+        process.kill(Signal::KILL);
+    }
+    let references = client.call(7, "lsp_references", json!({"symbol": "greet"}));
+    check_references(&references, &["a.py:1", "b.py:1", "b.py:3"]);
+    assert_eq!(tools(&mut client, 22), both);
+    assert!(client.others.iter().all(|it| it["method"] != "notifications/tools/list_changed"));
     assert_eq!(client.leave().0, Some(0));
 }
 

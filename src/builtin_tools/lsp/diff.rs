@@ -10,7 +10,7 @@ const MOST_CHANGES: usize = 400;
 
 /// One line of the way from one text to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+pub(super) enum Line {
     Same,
     Old,
     New,
@@ -71,7 +71,7 @@ pub fn diff(old: &str, new: &str) -> Vec<String> {
 }
 
 /// A shortest way from the old lines to the new ones, by the algorithm of Myers.
-fn script(old: &[&str], new: &[&str]) -> Vec<Line> {
+pub(super) fn script(old: &[&str], new: &[&str]) -> Vec<Line> {
     let same_first = old.iter().zip(new).take_while(|(one, other)| one == other).count();
     let (old, new) = (&old[same_first..], &new[same_first..]);
     let same_last = old.iter().rev().zip(new.iter().rev()).take_while(|(one, other)| one == other).count();

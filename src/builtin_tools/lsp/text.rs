@@ -102,6 +102,13 @@ impl Text {
         self.lines.get(line as usize).map(|(start, _)| *start)
     }
 
+    /// All lines with their ends, without the empty one after the last end.
+    pub(super) fn whole_lines(&self) -> Vec<&str> {
+        let starts = self.lines.iter().map(|(start, _)| *start);
+        let ends = starts.clone().skip(1).chain([self.text.len()]);
+        starts.zip(ends).map(|(start, end)| &self.text[start..end]).filter(|it| !it.is_empty()).collect()
+    }
+
     /// The lines of a range, whole.
     pub fn lines_of(&self, first: u32, last: u32) -> String {
         (first..=last.min(self.n_lines().saturating_sub(1)))

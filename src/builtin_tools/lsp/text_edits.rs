@@ -29,7 +29,7 @@ impl Encoding {
         }
     }
 
-    fn units(self, it: char) -> usize {
+    pub(super) fn units(self, it: char) -> usize {
         match self {
             Encoding::Utf8 => it.len_utf8(),
             Encoding::Utf16 => it.len_utf16(),

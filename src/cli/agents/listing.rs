@@ -164,7 +164,7 @@ mod tests {
 
             WORKER          MODEL    SOURCE           TOOLS
             coder           m        builtin          all
-            reviewer (off)  inherit  builtin          ide, read_file, list_dir, grep_search, file_search
+            reviewer (off)  inherit  builtin          ide, lsp_read, read_file, list_dir, grep_search, file_search
             tester          inherit  builtin          all
             writer          inherit  /w/.lspool.toml  none
         "#]]

@@ -19,6 +19,7 @@ use crate::{
         inspect,
         instances::{self, Reach},
         setup::Editor,
+        trust,
     },
     config::LogLevel,
     player::Speed,
@@ -373,6 +374,24 @@ pub(super) enum Task {
         #[command(flatten)]
         serving: Serving,
     },
+    /// Let language servers run programs of a project
+    #[command(
+        long_about = "Let language servers run programs of a project\n\n\
+                      rust-analyzer runs build scripts and macros, and gopls runs the go command. `lspool lsp`, `lspool mcp` and \
+                      conversations use them only in folders that you trust.",
+        after_help = "Exit status: 0 if done, 1 if a folder above is trusted, too, 2 if the command is wrong."
+    )]
+    Trust {
+        /// The folder [default: the current one]
+        #[arg(value_name = "DIR", conflicts_with = "list")]
+        folder: Option<PathBuf>,
+        /// Trust it no longer
+        #[arg(long, conflicts_with = "list")]
+        remove: bool,
+        /// List the trusted folders
+        #[arg(long)]
+        list: bool,
+    },
     /// Let workers reach a goal in the current folder
     #[command(
         long_about = "Let workers reach a goal in the current folder\n\n\
@@ -503,6 +522,13 @@ impl Task {
             }
             Task::Agents { json, check, file } => return Ok((Command::Agents { json, check }, with(file))),
             Task::Replay(replay) => return Ok((Command::Replay(replay), nothing)),
+            Task::Trust { list: true, .. } => return Ok((Command::Trust(trust::Task::List), nothing)),
+            Task::Trust { folder, remove: true, list: false } => {
+                return Ok((Command::Trust(trust::Task::Remove(folder)), nothing));
+            }
+            Task::Trust { folder, remove: false, list: false } => {
+                return Ok((Command::Trust(trust::Task::Add(folder)), nothing));
+            }
             Task::Mcp { asked, serving } => return Ok((Command::Mcp(asked), serving)),
             Task::Lsp { asked, serving } => return Ok((Command::Lsp(asked), serving)),
             Task::Login { serving, command } => return Ok((Command::Login(one_command(command)?), serving)),

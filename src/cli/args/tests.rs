@@ -269,6 +269,7 @@ fn help_and_version_exit_with_zero() {
           login            Sign in to GitHub Copilot, without an editor
           lsp              Ask language servers about code, without an editor
           mcp              Serve the code tools to an agent, over MCP
+          trust            Let language servers run programs of a project
           orchestrate      Let workers reach a goal in the current folder
           config           Print what a configuration file may contain
           completions      Print completions for a shell

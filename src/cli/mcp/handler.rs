@@ -1,8 +1,11 @@
 //! The methods of MCP, for both eras of the protocol: until 2025-11-25 with `initialize`, and since 2026-07-28 without.
 //!
+//! The list of tools has those that a server of the workspace can answer. It changes when a language appears whose server
+//! can do more, which clients are told.
+//!
 //! `rmcp` knows which era a message is of, and answers what is not here. A cancelled call gets no answer.
 
-use std::{pin::pin, rc::Rc, time::Duration};
+use std::{collections::BTreeSet, pin::pin, rc::Rc, time::Duration};
 
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler,
@@ -16,13 +19,15 @@ use rmcp::{
 use serde_json::Value;
 use tokio::{
     sync::{OnceCell, Semaphore, mpsc},
+    task::spawn_local,
     time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::workspace::{Folders, Workspace, of_client, of_environment};
+use super::roots::{of_client, of_environment};
 use crate::{
-    builtin_tools::lsp::Answer,
+    builtin_tools::lsp::{Answer, LspTool},
+    cli::code_tools::workspace::{Folders, Workspace},
     config::{LspToolsConfig, nearest},
     shell::discover::Env,
 };
@@ -35,6 +40,8 @@ const MOST_CALLS: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The shortest time between two progress notifications of a call.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long the servers must have said nothing new before a change of the list is told.
+const QUIET: Duration = Duration::from_secs(1);
 /// How long a client may keep the list of tools, in milliseconds.
 const FRESH: u64 = 60_000;
 
@@ -96,6 +103,11 @@ impl Handler {
         self.workspace.set(folders.map_or_else(Folders::Refused, Folders::Known));
     }
 
+    /// The tools that a server can answer. Before that is known, all.
+    fn list(&self) -> Vec<Tool> {
+        listed(&self.tools, self.workspace.abilities().borrow().as_ref())
+    }
+
     async fn call(&self, name: &str, arguments: &Value, context: &RequestContext<RoleServer>) -> Answer {
         let (tell, mut told) = mpsc::unbounded_channel();
         let (mut last, mut since) = (String::new(), None::<Instant>);
@@ -126,6 +138,31 @@ impl Handler {
     }
 }
 
+fn listed(tools: &[Tool], abilities: Option<&BTreeSet<String>>) -> Vec<Tool> {
+    let can = |it: &&Tool| {
+        let needed = LspTool::named(&it.name).and_then(LspTool::ability);
+        abilities.zip(needed).is_none_or(|(all, needed)| all.contains(needed))
+    };
+    tools.iter().filter(can).cloned().collect()
+}
+
+/// Tells of each change of the list, after a while without another one. Never ends.
+async fn changes(workspace: &Workspace, tools: &[Tool], mut tell: impl AsyncFnMut()) {
+    let mut abilities = workspace.abilities();
+    let names = |abilities: Option<&BTreeSet<String>>| -> Vec<String> {
+        listed(tools, abilities).into_iter().map(|it| it.name.into_owned()).collect()
+    };
+    let mut told = names(abilities.borrow_and_update().as_ref());
+    while abilities.changed().await.is_ok() {
+        while let Ok(Ok(())) = timeout(QUIET, abilities.changed()).await {}
+        let now = names(abilities.borrow_and_update().as_ref());
+        if now != told {
+            told = now;
+            tell().await;
+        }
+    }
+}
+
 /// The folders of a client that lists its roots. Clients since 2026-07-28 do not.
 #[expect(deprecated, reason = "a client of the earlier era has no other way to name its folders")]
 async fn folders_of(peer: &Peer<RoleServer>) -> Option<Vec<String>> {
@@ -147,7 +184,7 @@ async fn folders_of(peer: &Peer<RoleServer>) -> Option<Vec<String>> {
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let me = Implementation::new("lspool", env!("CARGO_PKG_VERSION")).with_title("lspool");
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
             .with_server_info(me)
             .with_instructions(INSTRUCTIONS)
     }
@@ -159,6 +196,17 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let (workspace, tools, peer) = (Rc::clone(&self.workspace), self.tools.clone(), context.peer.clone());
+        let ended = self.ended.clone();
+        spawn_local(async move {
+            let telling = changes(&workspace, &tools, async || {
+                peer.notify_tool_list_changed().await.ok();
+            });
+            tokio::select! {
+                () = telling => {}
+                () = ended.cancelled() => {}
+            }
+        });
         self.decide(&context.peer).await;
     }
 
@@ -177,7 +225,7 @@ impl ServerHandler for Handler {
             // No `initialized` will come.
             self.decide(&context.peer).await;
         }
-        let mut list = ListToolsResult::with_all_items(self.tools.clone());
+        let mut list = ListToolsResult::with_all_items(self.list());
         if context.meta.protocol_version().is_some() {
             (list.ttl_ms, list.cache_scope) = (Some(FRESH), Some(CacheScope::Private));
         }
@@ -238,12 +286,16 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        // lspool announces no changes, for its list never changes: what is left of this is empty.
+        // Of what it does not announce, rmcp leaves nothing.
         Some(requested.clone())
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let telling = changes(&self.workspace, &self.tools, async || {
+            subscription.sink().notify_tool_list_changed().await.ok();
+        });
         tokio::select! {
+            () = telling => {}
             () = subscription.cancelled() => {}
             () = self.ended.cancelled() => {}
         }

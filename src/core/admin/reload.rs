@@ -165,7 +165,8 @@ impl Admin {
         }
         let (kind, current) = (prepared.server.kind, kind_of_first(mux, copilot.as_ref()));
         let builtin_tools = |mux: &Mux, copilot: &Option<Copilot>| {
-            copilot.as_ref().map(|it| it.server(mux).settings.builtin_tools)
+            let server = copilot.as_ref().map(|it| it.server(mux));
+            server.map(|it| (it.settings.builtin_tools, it.has_code_tools))
         };
         let before = (builtin_tools(mux, copilot), mux.member_settings());
         mux.adopt_members(&prepared.config, others);

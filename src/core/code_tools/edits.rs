@@ -326,7 +326,15 @@ impl Cx<'_> {
             return fail(Code::Timeout, "no time is left to write the files");
         }
         if let Err(fault) = self.write("write", edit)? {
-            return fail(code_of(&fault), format!("{}: the edit is not made", fault.what()));
+            let what = match &fault {
+                WriteFault::Unseen(why) => format!("{why}: look at the files before you go on"),
+                WriteFault::Changed(_)
+                | WriteFault::Outside(_)
+                | WriteFault::Refused(_)
+                | WriteFault::Failed(_)
+                | WriteFault::Broken(_) => format!("{}: the edit is not made", fault.what()),
+            };
+            return fail(code_of(&fault), what);
         }
         "made/".clone_into(&mut self.prefix);
         self.look("sync", Vec::new(), None)?;
@@ -521,7 +529,9 @@ fn code_of(fault: &WriteFault) -> Code {
     match fault {
         WriteFault::Changed(_) => Code::Changed,
         WriteFault::Outside(_) => Code::OutsideWorkspace,
-        WriteFault::Refused(_) | WriteFault::Failed(_) | WriteFault::Broken(_) => Code::Refused,
+        WriteFault::Refused(_) | WriteFault::Failed(_) | WriteFault::Broken(_) | WriteFault::Unseen(_) => {
+            Code::Refused
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The texts of open documents, and what lspool sends to servers when files change.
 //!
-//! **A server gets a text before a question about it.** The disk is the authority: nobody has buffers here.
+//! **A server gets a text before a question about it.** A look at files has the texts of the editor where it has any, and
+//! those of the disk elsewhere.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -30,6 +31,8 @@ pub(super) struct Files {
     changed: BTreeMap<PathBuf, u64>,
     /// When any file was.
     last_change: u64,
+    /// Files whose texts only the editor has. They stay open at servers, which would read the disk.
+    unsaved: BTreeSet<PathBuf>,
 }
 
 impl Files {
@@ -97,14 +100,17 @@ impl CodeTools {
             self.close(mux, file, tick);
         }
         self.tell_watchers(mux, seen);
+        if seen.partial.is_none() {
+            self.files.unsaved = seen.unsaved.iter().cloned().collect();
+        }
         // A server lists a new file late, but it knows at once what is open.
-        for file in &seen.created {
+        for file in seen.created.iter().chain(&seen.unsaved) {
             let text = seen.texts.iter().find(|(it, _)| it == file).and_then(|(_, text)| text.as_ref().ok());
             let Some(text) = text else { continue };
             let concerned =
                 |it: &ServerId| language_of_file(file).is_some_and(|id| self.views[it].serves(id.0));
             for server in self.views.keys().copied().filter(concerned).collect::<Vec<_>>() {
-                if !self.views[&server].open.is_empty() {
+                if !self.views[&server].open.is_empty() || self.files.unsaved.contains(file) {
                     self.open(mux, server, file, &Arc::new(Text::new(text.as_str())));
                 }
             }
@@ -149,7 +155,7 @@ impl CodeTools {
             "textDocument": {"uri": uri, "version": version},
             "contentChanges": [{"text": text.as_str()}],
         });
-        let wants_saves = view.wants_saves();
+        let wants_saves = view.wants_saves() && !self.files.unsaved.contains(file);
         mux.tell_server(server, &notification("textDocument/didChange", &params));
         if wants_saves {
             let params = json!({"textDocument": {"uri": uri}, "text": text.as_str()});
@@ -176,9 +182,14 @@ impl CodeTools {
             "uri": file_uri(file), "languageId": language, "version": 1, "text": text.as_str(),
         }});
         mux.tell_server(server, &notification("textDocument/didOpen", &params));
+        if self.files.unsaved.contains(file) {
+            // pyright looks at files that depend on this one again after a change only.
+            self.nudge(mux, server, file);
+        }
         if self.views[&server].open.len() > self.settings.max_open {
             let open = &self.views[&server].open;
-            let oldest = open.iter().min_by_key(|(_, it)| it.used).map(|(file, _)| file.clone());
+            let closable = open.iter().filter(|(file, _)| !self.files.unsaved.contains(*file));
+            let oldest = closable.min_by_key(|(_, it)| it.used).map(|(file, _)| file.clone());
             if let Some(oldest) = oldest {
                 self.close_at(mux, server, &oldest);
             }

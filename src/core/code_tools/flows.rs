@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     call::{Cx, Step, Stop, fail, reason},
-    places::{Listing, Location, Page, sorted},
+    places::{Enclosing, Listing, Location, Page, sorted},
     search::SearchFor,
     spanning::{Question, text_only},
     target::{Described, Meant},
@@ -428,6 +428,7 @@ impl Cx<'_> {
             servers: vec![self.server_state(meant.server)],
             notes,
             tick: self.tools.files.last_change(),
+            enclosing: Enclosing::Left,
         };
         let mut next = json!({"symbol": described.symbol, "file": described.file});
         if page.context > 0 {
@@ -460,6 +461,7 @@ impl Cx<'_> {
             servers: vec![self.server_state(meant.server)],
             notes: meant.notes.iter().cloned().chain(whole.notes).collect(),
             tick: self.tools.files.last_change(),
+            enclosing: Enclosing::Left,
         };
         let next = json!({"symbol": described.symbol, "file": described.file});
         self.first_page(

@@ -9,7 +9,11 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::call::{Cx, Step, fail};
+use super::{
+    call::{Cx, Step, Stop, fail},
+    files::language_of_file,
+    view::{Readiness, View},
+};
 use crate::{
     builtin_tools::lsp::{Answer, Code, Found, PlaceShown, Range, Text},
     rpc::file_path,
@@ -19,6 +23,10 @@ use crate::{
 const KEPT: Duration = Duration::from_mins(10);
 /// How many answers are kept.
 const MOST_KEPT: usize = 50;
+
+/// In how many files the symbols around places are asked for, and how long their servers may take.
+const MOST_OUTLINES: usize = 20;
+const OUTLINES: Duration = Duration::from_millis(200);
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +54,13 @@ impl Location {
     }
 }
 
+/// Whether an answer names the symbols in which its places stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Enclosing {
+    Shown,
+    Left,
+}
+
 /// A whole answer, of which pages are shown.
 #[derive(Clone, Debug)]
 pub(super) struct Listing {
@@ -59,6 +74,7 @@ pub(super) struct Listing {
     pub(super) notes: Vec<String>,
     /// When files had last changed.
     pub(super) tick: u64,
+    pub(super) enclosing: Enclosing,
 }
 
 /// Answers whose rest can be asked for.
@@ -127,6 +143,40 @@ impl Cx<'_> {
         self.show(&listing, number, first, page)
     }
 
+    /// The symbols in which places stand, as far as ready servers say so at once.
+    fn enclosing(&mut self, places: &[&Location]) -> Step<BTreeMap<Location, String>> {
+        let until = self.since("enclosing") + OUTLINES;
+        let files: BTreeSet<&PathBuf> = places.iter().map(|it| &it.file).collect();
+        let mut found = BTreeMap::new();
+        let mut waits = false;
+        for file in files.into_iter().take(MOST_OUTLINES) {
+            let now = self.now();
+            let is_ready = |it: &&View| matches!(it.readiness(now), Readiness::Ready(_));
+            let language = language_of_file(file).map(|it| it.0);
+            let serving = self.tools.views.values().filter(|it| language.is_some_and(|of| it.serves(of)));
+            let Some(server) = serving.filter(is_ready).map(|it| it.server).next() else { continue };
+            match self.outline(server, file) {
+                Ok((outline, text)) => {
+                    for place in places.iter().filter(|it| it.file == *file) {
+                        let line = place.range.start.line;
+                        let indent = text.line(line).chars().take_while(|it| it.is_whitespace()).count();
+                        let start = text.place(line, u32::try_from(indent).unwrap_or_default());
+                        if let Some(symbol) = outline.around(start) {
+                            found.insert((*place).clone(), symbol.name_path());
+                        }
+                    }
+                }
+                Err(Stop::Wait) => waits = true,
+                Err(Stop::Fail(_)) => {}
+            }
+        }
+        if waits && self.now() < until {
+            self.wake_at(until);
+            return Err(Stop::Wait);
+        }
+        Ok(found)
+    }
+
     fn show(&mut self, listing: &Listing, number: u64, first: usize, page: Page) -> Step<Answer> {
         let shown: Vec<&Location> = listing.places.iter().skip(first).take(page.most).collect();
         let files: BTreeSet<&PathBuf> = shown.iter().map(|it| &it.file).collect();
@@ -146,9 +196,15 @@ impl Cx<'_> {
                 texts.insert(file, text);
             }
         }
+        let within = match listing.enclosing {
+            Enclosing::Shown => self.enclosing(&shown)?,
+            Enclosing::Left => BTreeMap::new(),
+        };
         let places = shown.iter().map(|it| {
             let is_declaration = listing.declaration.as_ref() == Some(*it);
-            self.place_shown(it, texts.get(it.file.as_path()).map(|it| &**it), page.context, is_declaration)
+            let text = texts.get(it.file.as_path()).map(|it| &**it);
+            let place = self.place_shown(it, text, page.context, is_declaration);
+            PlaceShown { within: within.get(*it).cloned(), ..place }
         });
         let found = Found {
             title: listing.title.clone(),

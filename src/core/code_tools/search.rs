@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 use super::{
     call::{Cx, Step, fail, reason},
-    places::{Listing, Location, Page, sorted},
+    places::{Enclosing, Listing, Location, Page, sorted},
 };
 use crate::{
     builtin_tools::lsp::{Answer, Code, LspTool, Pattern, Position, Range},
@@ -62,6 +62,7 @@ impl Cx<'_> {
             servers: Vec::new(),
             notes,
             tick: self.tools.files.last_change(),
+            enclosing: Enclosing::Shown,
         };
         let mut next = json!({"query": wanted.query});
         if page.context > 0 {

@@ -1,7 +1,7 @@
 //! One server as the code tools see it: what it can do, what lspool has sent, what it has reported.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -37,6 +37,8 @@ pub(super) struct View {
     state: ServerState,
     /// The result of `initialize`.
     capabilities: Value,
+    /// Methods that it has registered, also in an earlier process: the next one does so again, a little later.
+    registers: BTreeSet<String>,
     /// What the process that was last heard of has said.
     process: ProcessView,
     /// Its open documents.
@@ -118,6 +120,7 @@ impl View {
             languages,
             state: ServerState::Starting,
             capabilities: Value::Null,
+            registers: BTreeSet::new(),
             process: ProcessView::default(),
             open: BTreeMap::new(),
             last_change: 0,
@@ -227,6 +230,7 @@ impl View {
                 let all: Value = json::read(params).unwrap_or_default();
                 for it in all["registrations"].as_array().into_iter().flatten() {
                     if let (Some(id), Some(method)) = (it["id"].as_str(), it["method"].as_str()) {
+                        self.registers.insert(method.to_owned());
                         self.process.registered.insert(id.to_owned(), method.to_owned());
                     }
                 }
@@ -234,7 +238,10 @@ impl View {
             "client/unregisterCapability" => {
                 let all: Value = json::read(params).unwrap_or_default();
                 for it in all["unregisterations"].as_array().into_iter().flatten() {
-                    self.process.registered.remove(it["id"].as_str().unwrap_or_default());
+                    let gone = self.process.registered.remove(it["id"].as_str().unwrap_or_default());
+                    if let Some(method) = gone {
+                        self.registers.remove(&method);
+                    }
                 }
             }
             _ => return false,
@@ -342,11 +349,18 @@ impl View {
 
     /// What it can do, by the names of the tools.
     pub(super) fn abilities(&self) -> Vec<&'static str> {
-        ABILITIES
-            .iter()
-            .filter(|(_, provider, method)| self.offers(provider, method))
-            .map(|it| it.0)
-            .collect()
+        let has = |(_, provider, method): &&(&str, &str, &str)| {
+            self.offers(provider, method) || self.registers.contains(*method)
+        };
+        ABILITIES.iter().filter(has).map(|it| it.0).collect()
+    }
+
+    /// Whether it has said what it can do, or never will.
+    pub(super) fn is_known(&self) -> bool {
+        match &self.state {
+            ServerState::Starting | ServerState::Ready(_) => !self.capabilities.is_null(),
+            ServerState::Failed(_) => true,
+        }
     }
 }
 

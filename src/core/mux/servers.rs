@@ -94,6 +94,10 @@ impl Server {
         self.paths.as_ref().and_then(|it| it.incoming(&frame)).unwrap_or(frame)
     }
 
+    pub(crate) fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
     /// The parameters of `initialize` as its processes get them: those that run elsewhere do not find lspool's process.
     pub(crate) fn watching<'a>(&self, params: &'a [u8]) -> Cow<'a, [u8]> {
         match self.launch.is_elsewhere() && member(params, "processId").is_some() {

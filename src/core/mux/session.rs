@@ -141,16 +141,19 @@ impl Session {
             Keep::Folders => self.folders.change(&self.initialize, &params),
             Keep::Open => self.documents.opened(&params),
             Keep::Close => self.close(&params),
-            Keep::Save => self.documents.saved(&params),
             Keep::NotebookOpen => self.documents.notebook_opened(&params),
             Keep::NotebookChange => self.documents.notebook_changed(&params),
             Keep::NotebookClose => self.documents.notebook_closed(&params),
         }
     }
 
-    /// The URIs of documents that the editor has changed since it opened or saved them.
-    pub(crate) fn edited(&self) -> impl Iterator<Item = &str> {
-        self.documents.edited()
+    /// The open documents.
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
+    pub(crate) fn documents_mut(&mut self) -> &mut Documents {
+        &mut self.documents
     }
 
     /// A missing section keeps its value; a present one replaces it.

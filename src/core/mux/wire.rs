@@ -228,9 +228,13 @@ impl Mux {
 
     /// Answers a request to lspool itself.
     pub(crate) fn answer(&mut self, owner: &Owner, result: &serde_json::Value) {
+        self.answer_raw(owner, result.to_string().as_bytes());
+    }
+
+    /// The same, with a result that is written already.
+    pub(crate) fn answer_raw(&mut self, owner: &Owner, result: &[u8]) {
         if let Owner::Client(client, id) = owner {
-            let frame = Frame::response(id.clone().into(), result.to_string().as_bytes());
-            self.send(Peer::Client(*client), frame);
+            self.send(Peer::Client(*client), Frame::response(id.clone().into(), result));
         }
     }
 

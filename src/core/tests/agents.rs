@@ -217,8 +217,11 @@ impl World {
                 }
             }
             Step::Stop(index) => {
-                let names =
-                    ["*,+delegate_task", "run_in_terminal", "file_search,grep_search,ide,list_dir,read_file"];
+                let names = [
+                    "*,+delegate_task",
+                    "run_in_terminal",
+                    "file_search,grep_search,ide,list_dir,lsp_read,read_file",
+                ];
                 let name = format!("partition \"{}\" of copilot", names[usize::from(*index) % 3]);
                 self.stops += 1;
                 let id = 600_000 + self.stops;

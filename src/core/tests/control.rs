@@ -546,3 +546,74 @@ fn file_warnings_are_shown_once_per_occurrence() {
     it.event(Event::FilesChanged);
     assert_eq!(told(&mut it), ["a.md:1: bad"], "it was right meanwhile");
 }
+
+#[test]
+fn documents_are_told_once_for_each_revision() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    let open = |it: &mut Stage, name: &str, text: &str| {
+        let document = json!({"uri": name, "languageId": "x", "version": 1, "text": text});
+        it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
+    };
+    open(&mut it, "file:///a", "one");
+    open(&mut it, "file:///b", &"x".repeat(2 << 20));
+    open(&mut it, "file:///c", "three");
+    let known_after = |answer: &Value, known: &Value| {
+        let mut known = known.clone();
+        for document in answer["result"]["documents"].as_array().expect("a list") {
+            if document.get("text").is_some() {
+                known[document["uri"].as_str().unwrap()] = document["revision"].clone();
+            }
+        }
+        known
+    };
+    let first = asked(&mut it, "lspool/documents", &json!({}));
+    let texts = |answer: &Value| {
+        let all = answer["result"]["documents"].as_array().expect("a list").iter();
+        all.filter_map(|it| it.get("text").and_then(Value::as_str).map(str::len)).collect::<Vec<_>>()
+    };
+    // What is too much for one answer comes with the next.
+    assert_eq!(texts(&first), [3, 2 << 20]);
+    let known = known_after(&first, &json!({}));
+    let second = asked(&mut it, "lspool/documents", &json!({"known": known}));
+    assert_eq!(texts(&second), [5]);
+    let known = known_after(&second, &known);
+    assert!(texts(&asked(&mut it, "lspool/documents", &json!({"known": known}))).is_empty());
+    let named = json!({"uri": "file:///a", "version": 2});
+    let change = json!({"textDocument": named, "contentChanges": [{"text": "changed"}]});
+    it.editor(json!({"method": "textDocument/didChange", "params": change}));
+    let third = asked(&mut it, "lspool/documents", &json!({"known": known}));
+    assert_eq!((texts(&third), &third["result"]["documents"][0]["version"]), (vec![7], &json!(2)));
+    // Of a text that lspool could not follow, it tells none.
+    let torn = json!({"textDocument": {"uri": "file:///a", "version": 3}, "contentChanges": 7});
+    it.editor(json!({"method": "textDocument/didChange", "params": torn}));
+    let fourth = asked(&mut it, "lspool/documents", &json!({}));
+    assert_eq!(fourth["result"]["documents"][0]["text"], Value::Null);
+}
+
+#[test]
+fn edit_is_made_by_editor_that_can() {
+    let params = json!({"label": "l", "edit": {"changes": {}}});
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    assert!(asked(&mut it, "lspool/applyEdit", &params)["error"]["message"].is_string());
+    assert!(it.take(EDITOR).iter().all(|it| it["method"] != "workspace/applyEdit"));
+
+    let mut it = Stage::new(ServerKind::Generic);
+    let able = json!({"capabilities": {"workspace": {"applyEdit": true}}});
+    it.editor(json!({"id": 0, "method": "initialize", "params": able}));
+    it.open(process(0, 1));
+    for answer in [json!({"result": {"applied": true}}), json!({"error": {"code": 1, "message": "no"}})] {
+        it.take(EDITOR);
+        assert_eq!(asked(&mut it, "lspool/applyEdit", &params), Value::Null, "the editor works");
+        let request = it.take(EDITOR).pop().expect("it is asked");
+        assert_eq!((name(&request).as_str(), &request["params"]), ("workspace/applyEdit", &params));
+        let mut message = answer.clone();
+        message["id"] = request["id"].clone();
+        it.editor(message);
+        let told = it.take(CONTROL).pop().expect("an answer");
+        assert_eq!(told["id"], 1);
+        assert_eq!(told.get("result"), answer.get("result"));
+        assert_eq!(told.get("error").is_some(), answer.get("error").is_some());
+    }
+}

@@ -537,7 +537,7 @@ fn failed_partition_is_reported_and_failed_lead_ends_all() {
     it.delegates(1, "x", "explore");
     it.ends();
     let run = it.opened(process(2, 1)).pop().unwrap();
-    it.it.editor(json!({"id": 50, "method": "lspool/stop", "params": {"name": "partition \"file_search,grep_search,ide,list_dir,read_file\" of copilot"}}));
+    it.it.editor(json!({"id": 50, "method": "lspool/stop", "params": {"name": "partition \"file_search,grep_search,ide,list_dir,lsp_read,read_file\" of copilot"}}));
     let heard = it.heard();
     assert!(
         heard.iter().any(|it| it.starts_with("1 x error ! The sub-agent failed: its turn failed: partition")),

@@ -122,15 +122,6 @@ fn conversations_get_code_tools_when_languages_have_servers() {
     it.server(PRIMARY, call(7, "lsp_hover", &json!({"symbol": "f"})));
     assert_eq!(asked(&mut it).len(), 1);
     assert!(it.take(EDITOR).is_empty());
-    // The tool says which texts it does not know.
-    let document = json!({"uri": "file:///w/a.py", "languageId": "python", "version": 1, "text": ""});
-    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
-    let changes = json!([{"text": "new"}]);
-    let change = json!({"textDocument": {"uri": "file:///w/a.py", "version": 2}, "contentChanges": changes});
-    it.editor(json!({"method": "textDocument/didChange", "params": change}));
-    it.server(PRIMARY, call(9, "lsp_hover", &json!({"symbol": "f"})));
-    let (_, scope) = it.tools.pop().expect("a call");
-    assert_eq!(scope.edited, [std::path::PathBuf::from("/w/a.py")]);
     // A tool of the editor goes first.
     let own = json!({"tools": [{"name": "get_errors", "description": "d"}]});
     it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": own}));
@@ -616,4 +607,24 @@ proptest! {
         }
         prop_assert!(run.owed.is_empty(), "unanswered: {:?}", run.owed);
     }
+}
+
+#[test]
+fn code_tools_come_with_first_document_of_language_that_has_server() {
+    let mut it = stage();
+    it.initialize();
+    let registered_now = |it: &mut Stage| {
+        let told = registered(&it.take(Peer::Backend(PRIMARY)));
+        told.iter().filter(|it| it.starts_with("lsp_")).count()
+    };
+    assert_eq!(registered_now(&mut it), 0);
+    let open = |it: &mut Stage, uri: &str| {
+        let document = json!({"uri": uri, "languageId": "x", "version": 1, "text": ""});
+        it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
+    };
+    it.has_code_tools = true;
+    open(&mut it, "file:///w/notes.unknown");
+    assert_eq!(registered_now(&mut it), 0);
+    open(&mut it, "file:///w/a.py");
+    assert!(registered_now(&mut it) > 5);
 }

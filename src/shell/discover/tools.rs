@@ -17,6 +17,7 @@ use super::{
     path::real,
     plan::{GroupPlan, Plan},
     prepare::{Place, config_in, prepare_plan, target},
+    trust::is_trusted,
 };
 use crate::{
     config::{
@@ -41,6 +42,13 @@ pub struct FoundLanguage {
     pub server: Result<String, String>,
 }
 
+/// Whether the user trusts the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trusted {
+    Yes,
+    No,
+}
+
 /// The languages, and the user's settings as the workspace limits them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundTools {
@@ -54,10 +62,14 @@ pub struct FoundTools {
 pub fn languages_found(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<FoundTools, String> {
     let workspace = Workspace::new(folders);
     let config = config_in(&workspace, user, env)?;
+    let trust = match is_trusted(folders, env) {
+        true => Trusted::Yes,
+        false => Trusted::No,
+    };
     let found = |language: &'static Language| FoundLanguage {
         name: language.name,
         endings: language.files.iter().map(|(ending, _)| *ending).collect(),
-        server: server_for(language, &config, &workspace, env),
+        server: server_for(language, &config, &workspace, (env, trust)),
     };
     let languages = languages().map(found).collect();
     Ok(FoundTools { languages, settings: config.lsp_tools })
@@ -95,7 +107,7 @@ fn server_for(
     language: &Language,
     config: &Config,
     workspace: &Workspace,
-    env: &Env,
+    (env, trust): (&Env, Trusted),
 ) -> Result<String, String> {
     let serves = |it: &ServerConfig| {
         language.files.iter().any(|(_, id)| it.languages.iter().any(|language| language == id))
@@ -110,6 +122,18 @@ fn server_for(
                 Err(why) => reasons.push(why),
             },
             Err(missing) => reasons.extend(missing.skipped.iter().map(ToString::to_string)),
+        }
+    }
+    for name in language.runs_project {
+        let server = completed(name, config);
+        match (target(name, &server, workspace, env), trust) {
+            (Ok(_), Trusted::Yes) => return Ok((*name).to_owned()),
+            (Ok(_), Trusted::No) => {
+                return Err(format!(
+                    "{name} runs programs of the project, such as build scripts: if you trust it, run `lspool trust`"
+                ));
+            }
+            (Err(missing), _) => reasons.extend(missing.skipped.iter().map(ToString::to_string)),
         }
     }
     Err([language.hint.to_owned()].into_iter().chain(reasons).collect::<Vec<_>>().join("; "))
@@ -160,6 +184,31 @@ fn tsserver_beside(program: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn server_that_runs_project_is_used_only_where_user_trusts() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let (bin, project) = (root.join("bin"), root.join("project"));
+        std::fs::create_dir_all(&bin).unwrap();
+        std::fs::create_dir_all(&project).unwrap();
+        let program = bin.join("rust-analyzer");
+        let mut env = Env { home: Some(root.clone()), cwd: project.clone(), ..Env::default() };
+        env.vars.insert("PATH".into(), bin.into());
+        let user = crate::shell::discover::read_user(None, &env).unwrap();
+        let rust = || {
+            let found = languages_found(&user, std::slice::from_ref(&project), &env).unwrap().languages;
+            found.into_iter().find(|it| it.name == "Rust").unwrap().server
+        };
+        assert_eq!(rust(), Err("install rust-analyzer".to_owned()));
+        std::fs::write(&program, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(rust().unwrap_err().contains("`lspool trust`"));
+        let mut trust = crate::shell::discover::Trust::read(&env).unwrap();
+        trust.add(project.clone()).unwrap();
+        assert_eq!(rust(), Ok("rust-analyzer".to_owned()));
+    }
 
     #[test]
     fn typescript_is_taken_from_beside_its_server() {

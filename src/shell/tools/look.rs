@@ -5,6 +5,8 @@
 
 #[cfg(test)]
 mod tests;
+mod through_editor;
+mod unsaved;
 mod words;
 
 use std::{
@@ -13,14 +15,19 @@ use std::{
     io::{ErrorKind, Read as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    rc::Rc,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, SystemTime},
 };
 
 use rustix::{fs::Stat, io::Errno};
-use tokio::task::spawn_local;
+use tokio::task::{spawn_blocking, spawn_local};
 
-use self::words::{WordSearch, lines_matching};
+use self::{
+    through_editor::Way,
+    unsaved::Unsaved,
+    words::{WordSearch, lines_matching},
+};
 use super::{
     search::{Until, matcher},
     walk::Walk,
@@ -28,9 +35,10 @@ use super::{
     write::{Journals, UNDISTURBED, recover},
 };
 use crate::{
+    builtin_tools::lsp::EditorDocuments,
     config::ToolsConfig,
     core::event::{Event, Grep, Look, Seen, Unreadable, Word, WordHits, WordMatch, Write, WriteFault, Wrote},
-    shell::{inbox::Events, private::Files},
+    shell::{inbox::Events, private::Files, process::EditorLink},
     util::fnv::fnv1a,
 };
 
@@ -108,22 +116,16 @@ impl Looker {
     pub(super) fn write(
         &self,
         write: Write,
-        open: impl FnOnce(&[PathBuf]) -> Result<Workspace, String> + Send + 'static,
+        editor: Option<Rc<dyn EditorLink>>,
+        open: impl Fn(&[PathBuf]) -> Result<Workspace, String> + Send + Sync + 'static,
         events: &Events,
     ) {
-        let (number, state) = (write.number, self.state.clone());
-        let writing = self.order.after(move || {
-            let workspace = open(&write.folders).map_err(WriteFault::Failed)?;
-            let journals = Journals::of(state.as_deref(), &write.folders);
-            super::write::write(&write, &workspace, &journals, UNDISTURBED)
-        });
-        let events = events.clone();
+        let (order, state, events) = (self.order.clone(), self.state.clone(), events.clone());
+        let open: through_editor::Opener = Arc::new(move |write| open(&write.folders));
         spawn_local(async move {
-            let failed = |error: String| Err(WriteFault::Failed(error));
-            let result = match writing.await.and_then(|it| it) {
-                Ok(result) => result,
-                Err(error) => failed(error.to_string()),
-            };
+            let _turn = order.turn().await;
+            let number = write.number;
+            let result = written(Arc::new(write), state, editor, open).await;
             events.tell(Event::Wrote(Box::new(Wrote { number, result })));
         });
     }
@@ -132,45 +134,87 @@ impl Looker {
     pub(super) fn look(
         &self,
         look: Look,
+        editor: Option<Rc<dyn EditorLink>>,
         open: impl FnOnce(&[PathBuf]) -> Result<Workspace, String> + Send + 'static,
         events: &Events,
     ) {
         let (known, number) = (self.known.clone(), look.number);
-        let state = self.state.clone();
-        let looking = self.order.after(move || {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            match open(&look.folders) {
-                Ok(workspace) => {
-                    if known.counted.is_none() {
-                        recover(&workspace, &Journals::of(state.as_deref(), &look.folders));
-                    }
-                    seen(&look, &workspace, &mut known)
-                }
-                Err(why) => Seen { number, partial: Some(why), ..Seen::default() },
-            }
-        });
-        let events = events.clone();
+        let (order, state, events) = (self.order.clone(), self.state.clone(), events.clone());
         spawn_local(async move {
-            let seen = looking.await.and_then(|it| it).unwrap_or_else(|error| Seen {
-                number,
-                partial: Some(error.to_string()),
-                ..Seen::default()
+            let _turn = order.turn().await;
+            let failed = |why: String| Seen { number, partial: Some(why), ..Seen::default() };
+            let looking = documents(editor.as_ref()).await.map(|documents| {
+                spawn_blocking(move || {
+                    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                    match open(&look.folders) {
+                        Ok(workspace) => {
+                            if known.counted.is_none() {
+                                recover(&workspace, &Journals::of(state.as_deref(), &look.folders));
+                            }
+                            seen(&look, &workspace, &mut known, &documents)
+                        }
+                        Err(why) => Seen { number, partial: Some(why), ..Seen::default() },
+                    }
+                })
             });
+            let seen = match looking {
+                Ok(looking) => looking.await.unwrap_or_else(|error| failed(error.to_string())),
+                Err(why) => failed(why),
+            };
             events.tell(Event::Looked(Box::new(seen)));
         });
     }
 }
 
-fn seen(look: &Look, workspace: &Workspace, known: &mut Stamps) -> Seen {
-    seen_of(look, workspace, known, MOST_FILES)
+/// What the editor has open. Without an editor, nothing is.
+async fn documents(editor: Option<&Rc<dyn EditorLink>>) -> Result<EditorDocuments, String> {
+    match editor {
+        Some(editor) => editor.documents().await,
+        None => Ok(EditorDocuments::default()),
+    }
 }
 
-fn seen_of(look: &Look, workspace: &Workspace, known: &mut Stamps, most_files: usize) -> Seen {
+/// Makes an edit: on the disk, or through the editor if that has a file of it open.
+async fn written(
+    write: Arc<Write>,
+    state: Option<PathBuf>,
+    editor: Option<Rc<dyn EditorLink>>,
+    open: through_editor::Opener,
+) -> Result<(), WriteFault> {
+    let documents = documents(editor.as_ref()).await.map_err(WriteFault::Failed)?;
+    let (asked, opener) = (Arc::clone(&write), Arc::clone(&open));
+    let writing = spawn_blocking(move || {
+        let workspace = opener(&asked).map_err(WriteFault::Failed)?;
+        if let Some(way) = through_editor::way(&asked, &documents, &workspace)? {
+            return Ok(way);
+        }
+        let journals = Journals::of(state.as_deref(), &asked.folders);
+        Ok(Way::Written(super::write::write(&asked, &workspace, &journals, UNDISTURBED)))
+    });
+    let way = writing.await.map_err(|error| WriteFault::Failed(error.to_string()))??;
+    match (way, editor) {
+        (Way::Written(result), _) => result,
+        (Way::Editor(edit), Some(editor)) => through_editor::make(&write, edit, &editor, &open).await,
+        (Way::Editor(_), None) => Err(WriteFault::Failed("there is no editor".to_owned())),
+    }
+}
+
+fn seen(look: &Look, workspace: &Workspace, known: &mut Stamps, editor: &EditorDocuments) -> Seen {
+    seen_of(look, workspace, known, (editor, MOST_FILES))
+}
+
+fn seen_of(
+    look: &Look,
+    workspace: &Workspace,
+    known: &mut Stamps,
+    (editor, most_files): (&EditorDocuments, usize),
+) -> Seen {
     let (never, limits) = (AtomicBool::new(false), ToolsConfig::default());
     let until = Until::new(&never, &limits);
     let mut it = Sight {
         seen: Seen { number: look.number, ..Seen::default() },
         workspace,
+        unsaved: Unsaved::new(editor, workspace),
         now: now(),
         is_first: known.counted.is_none(),
         before: known.counted.take().unwrap_or_default(),
@@ -206,6 +250,7 @@ fn seen_of(look: &Look, workspace: &Workspace, known: &mut Stamps, most_files: u
         it.seen.closed.extend(walk.into_closed());
         it.seen.closed.truncate(MOST_UNREAD);
     }
+    it.count_new(look);
     if let Err(why) = until.check() {
         it.seen.partial = Some(why);
     }
@@ -242,6 +287,7 @@ fn has_ending(path: &Path, endings: &[String]) -> bool {
 struct Sight<'a> {
     seen: Seen,
     workspace: &'a Workspace,
+    unsaved: Unsaved,
     now: SystemTime,
     is_first: bool,
     before: BTreeMap<PathBuf, Stamp>,
@@ -264,8 +310,27 @@ impl Sight<'_> {
         }
     }
 
+    /// Counts the files that only the editor has.
+    fn count_new(&mut self, look: &Look) {
+        for path in self.unsaved.new_files().to_vec() {
+            self.note_other(&path, &look.others);
+            if look.grep.is_some() {
+                self.all.push(path.clone());
+            }
+            if self.after.contains_key(&path) {
+                continue;
+            }
+            if has_ending(&path, &look.endings) {
+                self.count(path);
+            } else if look.word.as_ref().is_some_and(|word| has_ending(&path, &word.endings)) {
+                self.elsewhere.push(path);
+            }
+        }
+    }
+
     fn count(&mut self, path: PathBuf) {
-        let Some(stamp) = stamp(self.workspace, &path, self.before.get(&path), self.now) else {
+        let on_disk = || stamp(self.workspace, &path, self.before.get(&path), self.now);
+        let Some(stamp) = self.unsaved.stamp(&path).or_else(on_disk) else {
             if fs::symlink_metadata(&path).is_err_and(|it| it.kind() != ErrorKind::NotFound) {
                 self.hidden.push(path);
             }
@@ -303,7 +368,8 @@ impl Sight<'_> {
                 continue;
             }
             // Such as an ignored file, or a link.
-            match stamp_of_target(self.workspace, path, others.get(path), self.now) {
+            let on_disk = || stamp_of_target(self.workspace, path, others.get(path), self.now);
+            match self.unsaved.stamp(path).or_else(on_disk) {
                 None => {
                     others.remove(path);
                     self.add_text(path);
@@ -315,6 +381,14 @@ impl Sight<'_> {
                         self.add_text(path);
                     }
                 }
+            }
+        }
+        self.seen.unsaved = self.unsaved.files().cloned().collect();
+        for path in self.seen.unsaved.clone() {
+            let before = self.before.get(&path);
+            let is_new = |now: &Stamp| before.is_none_or(|before| has_changed(before, now));
+            if self.after.get(&path).is_some_and(is_new) {
+                self.add_text(&path);
             }
         }
         let mut size = 0;
@@ -329,7 +403,9 @@ impl Sight<'_> {
 
     fn add_text(&mut self, path: &Path) {
         if self.seen.texts.iter().all(|(it, _)| it != path) {
-            self.seen.texts.push((path.to_owned(), text(self.workspace, path)));
+            let unsaved = self.unsaved.text_through_links(path, self.workspace);
+            let text = unsaved.map_or_else(|| text(self.workspace, path), |it| it.map(ToOwned::to_owned));
+            self.seen.texts.push((path.to_owned(), text));
         }
     }
 
@@ -354,8 +430,14 @@ impl Sight<'_> {
                 self.seen.partial = Some(format!("more than {MOST_HITS} files hold {:?}", word.text));
                 break;
             }
-            let Some(place) = self.workspace.found(path) else { continue };
-            match search.file(path, &place, until) {
+            let found = match self.unsaved.text(path) {
+                Some(text) => text.map(|it| search.hits(path, it.as_bytes())),
+                None => match self.workspace.found(path) {
+                    Some(place) => search.file(path, &place, until),
+                    None => continue,
+                },
+            };
+            match found {
                 Ok(None) => {}
                 Ok(Some(mut hits)) => {
                     n_lines += hits.lines.len();
@@ -399,8 +481,14 @@ impl Sight<'_> {
                 self.seen.partial = Some(format!("more than {MOST_LINES_OF_ALL} lines match"));
                 break;
             }
-            let Some(place) = self.workspace.found(path) else { continue };
-            match content(&place) {
+            let found = match self.unsaved.text(path) {
+                Some(text) => text.map(|it| it.as_bytes().to_vec()),
+                None => match self.workspace.found(path) {
+                    Some(place) => content(&place),
+                    None => continue,
+                },
+            };
+            match found {
                 Ok(bytes) => {
                     let hits = lines_matching(&matcher, path, &bytes);
                     n_lines += hits.as_ref().map_or(0, |it| it.lines.len());

@@ -239,3 +239,30 @@ fn killed_goal_resumes_with_tasks_that_are_done_real() {
     assert_eq!(ran.status, Some(2), "{ran:#?}");
     assert!(ran.err.contains("this folder has no unfinished goal"), "{ran:#?}");
 }
+
+#[test]
+fn worker_of_orchestration_asks_language_server_real() {
+    let plan = json!([task("reviewer", "[t0] Find the uses", &[])]);
+    let script = script(&plan).rule(
+        Rule::on("[t0]")
+            .then(Round::text("I look.\n").call("lsp_references", json!({"symbol": "area"})))
+            .then(Round::text("It says: {results}\n")),
+    );
+    let fresh = Fresh::new(script);
+    fresh.sandbox.write("pkg/__init__.py", "");
+    fresh.sandbox.write("pkg/shapes.py", "def area(side: int) -> int:\n    return side * side\n");
+    fresh.sandbox.write("pkg/use.py", "from pkg.shapes import area\n\nprint(area(2))\n");
+    let file = fresh.sandbox.home().join("lspool.toml");
+    let pyright = real::pyright().display().to_string();
+    fs::write(&file, format!("[server.pyright]\ncommand = {pyright:?}\nargs = [\"--stdio\"]\n"))
+        .expect("the home is ours");
+    let ran = fresh.run(&["--yes", "--config", &file.display().to_string()]);
+    assert_eq!(ran.status, Some(0), "{ran:#?}");
+    let asked = fresh.stub.turns();
+    let of_worker: Vec<_> = asked.iter().filter(|it| it.user.ends_with("[t0] Find the uses")).collect();
+    let tools = &of_worker.first().expect("the worker is asked").tools;
+    assert!(tools.iter().any(|it| it == "lsp_references"), "{tools:?}");
+    assert!(tools.iter().all(|it| it != "lsp_rename" && it != "lsp_apply_edit"), "{tools:?}");
+    let results = of_worker.iter().flat_map(|it| &it.results).cloned().collect::<String>();
+    assert!(results.starts_with("3 references to area") && results.contains("complete"), "{results}");
+}

@@ -15,7 +15,7 @@ use tracing::{debug, info};
 use crate::{
     agents::TERMINAL,
     builtin_tools::{ASK, CodeTool, Tool, bare},
-    config::BuiltinTools,
+    config::{BuiltinTools, languages::language_of},
     core::{
         copilot::{Copilot, tools::tool_set::ToolSet},
         event::{ClientId, Effect, Scope},
@@ -43,6 +43,19 @@ impl Copilot {
         let code = CodeTool::all().filter(is_offered).map(|it| (it.name(), it.definition()));
         let tools = tools.chain(code).map(|(name, it)| (name.to_owned(), it.to_string().into()));
         self.catalog.stand_in(tools.collect());
+    }
+
+    /// Whether a document is the first of its language, and a server for it would bring code tools. So that not each
+    /// message makes lspool look for servers, a language counts once when it is opened, and once when it is saved.
+    pub(crate) fn may_get_code_tools(&mut self, mux: &Mux, frame: &Frame) -> bool {
+        let server = self.server(mux);
+        if server.has_code_tools || server.settings.builtin_tools != BuiltinTools::Fallback {
+            return false;
+        }
+        let uri = text(frame.params().unwrap_or(b"{}"), &["textDocument", "uri"]);
+        let Some((language, _)) = uri.as_deref().and_then(language_of) else { return false };
+        let is_saved = frame.method() == Some("textDocument/didSave");
+        self.seen_languages.insert((language.name, is_saved))
     }
 
     /// Registers the builtin tools at the primary. Other processes get them with the catalog.
@@ -144,12 +157,7 @@ impl Copilot {
     fn run_tool(&self, mux: &mut Mux, call: Frame, is_confirmed: bool) {
         let folders = self.generic_session(mux).folders_now(mux.clients().folders());
         let limits = self.server(mux).config.tools.clone();
-        let name = text(call.params().unwrap_or(b"{}"), &["name"]).unwrap_or_default();
-        let edited = match CodeTool::named(bare(&name)) {
-            Some(_) => self.generic_session(mux).edited().filter_map(file_path).collect(),
-            None => Vec::new(),
-        };
-        mux.act(Effect::RunTool { call, scope: Box::new(Scope { folders, limits, is_confirmed, edited }) });
+        mux.act(Effect::RunTool { call, scope: Box::new(Scope { folders, limits, is_confirmed }) });
     }
 
     /// Whether the user has allowed exactly this call.

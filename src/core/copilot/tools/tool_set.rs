@@ -5,7 +5,10 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use crate::agents::{DELEGATE, team};
+use crate::{
+    agents::{DELEGATE, team},
+    builtin_tools::lsp::LspTool,
+};
 
 /// The server's edit tools: registering one enables all, and the server asks the client for another one than the
 /// model called. A set with one of them has all four.
@@ -14,6 +17,9 @@ pub(crate) const EDIT_FAMILY: [&str; 4] =
 
 /// The server's tool for its own sub-agents, which have other tools.
 pub(crate) const SUB_AGENT: &str = "run_subagent";
+
+/// The code tools that change nothing.
+const READING: &str = "lsp_read";
 
 /// A set of tool names, which is the key of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -204,7 +210,7 @@ pub(crate) fn model_name(name: &str) -> String {
 }
 
 fn is_shorthand(declared: &str) -> bool {
-    prefix(declared).is_some()
+    declared == READING || prefix(declared).is_some()
 }
 
 /// Whether the server may ask the client for another tool than the one that the model called.
@@ -219,6 +225,9 @@ fn same_family(one: &str, other: &str) -> bool {
 fn matches(declared: &str, name: &str) -> bool {
     if declared == name || same_family(declared, name) {
         return true;
+    }
+    if declared == READING {
+        return LspTool::named(name).is_some_and(|it| name.starts_with("lsp_") && !it.writes());
     }
     prefix(declared).is_some_and(|it| name.starts_with(it))
 }
@@ -244,6 +253,18 @@ mod tests {
     fn tool_set_ignores_order_blanks_and_duplicates() {
         assert_eq!(set(&["b", " a", "a", ""], &[]), set(&["a", "b"], &[]));
         assert_eq!(set(&["b", "a"], &[]).to_string(), "a,b");
+    }
+
+    #[test]
+    fn reading_code_tools_change_nothing() {
+        let read = set(&["lsp_read"], &[]);
+        assert!(read.contains("lsp_references") && read.contains("lsp_hover") && read.has_shorthands());
+        for other in ["lsp_rename", "lsp_apply_edit", "lsp_format", "lsp_of_an_editor", "code_search", "read"]
+        {
+            assert!(!read.contains(other), "{other}");
+        }
+        assert!(set(&["lsp"], &[]).contains("lsp_rename"));
+        assert!(!set(&["lsp_read"], &["lsp_hover"]).contains("lsp_hover"));
     }
 
     #[test]

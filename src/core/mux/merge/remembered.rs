@@ -15,6 +15,7 @@ use crate::{
             Mux,
             failure::{Cause, Failure},
             merge::{
+                abilities::TextDocument,
                 capabilities::capabilities,
                 group::Group,
                 methods::{Method, method},
@@ -46,7 +47,7 @@ enum Lookup {
 fn started(server: &Server) -> Started {
     Started {
         member: server.name.clone(),
-        launch: Arc::clone(&server.launch),
+        launch: Arc::clone(server.launch()),
         params: server.session.initialize.clone(),
     }
 }
@@ -110,7 +111,7 @@ impl Mux {
             let params = it.frame.params().unwrap_or(b"null");
             it.to == To::Queue(primary)
                 && matches!(it.purpose, Purpose::Plain)
-                && row.is_some_and(|row| !abilities.can(row, params, None))
+                && row.is_some_and(|row| !abilities.can(row, params, &TextDocument::of(params)))
         };
         for sent in self.requests.filter(is_wrong) {
             self.cancel_queued(sent);

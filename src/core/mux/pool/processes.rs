@@ -652,6 +652,7 @@ impl Mux {
             | Purpose::Configuration { .. }
             | Purpose::Offer(_)
             | Purpose::Allow(_)
+            | Purpose::Edit
             | Purpose::Copilot(_) => {}
         }
     }

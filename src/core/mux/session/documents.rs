@@ -60,8 +60,8 @@ struct Document {
     version: Vec<u8>,
     /// A change was unreadable, and the whole text has not come since.
     is_torn: bool,
-    /// Whether the editor has changed it since it opened or saved it.
-    is_edited: bool,
+    /// Grows with each change of any document, so that nobody takes one text for another.
+    revision: u64,
 }
 
 /// A `didChange`, read once for all sessions with the document.
@@ -103,6 +103,8 @@ pub(crate) struct Documents {
     said: Changes,
     /// A document whose text has just become unknown.
     torn: Option<String>,
+    /// The last revision of any document.
+    last_revision: u64,
 }
 
 impl Documents {
@@ -113,13 +115,14 @@ impl Documents {
     pub(crate) fn opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "textDocument") {
             let (changes, version) = (Changes::default(), Vec::new());
+            self.last_revision += 1;
             let document = Document {
                 open: params.clone(),
                 text: None,
                 changes,
                 version,
                 is_torn: false,
-                is_edited: false,
+                revision: self.last_revision,
             };
             self.texts.insert(uri, document);
         }
@@ -146,7 +149,8 @@ impl Documents {
         }
         let Some(document) = self.texts.get_mut(&*change.uri) else { return };
         document.is_torn &= change.is_torn || said.iter().all(|(place, _)| place.is_some());
-        document.is_edited = true;
+        self.last_revision += 1;
+        document.revision = self.last_revision;
         document.version.clear();
         document.version.extend_from_slice(change.version);
         document.changes.extend(said);
@@ -224,16 +228,23 @@ impl Documents {
         path(&params, &TEXT).map(|range| params[range].to_vec())
     }
 
-    /// Notes that the text of a document is on the disk.
-    pub(crate) fn saved(&mut self, params: &[u8]) {
-        if let Some(document) = uri(params, "textDocument").and_then(|it| self.texts.get_mut(&it)) {
-            document.is_edited = false;
-        }
+    /// The URIs of the open documents, with the revisions of their texts.
+    pub(crate) fn revisions(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.texts.iter().map(|(uri, it)| (uri.as_str(), it.revision))
     }
 
-    /// The URIs of documents that the editor has changed since it opened or saved them.
-    pub(crate) fn edited(&self) -> impl Iterator<Item = &str> {
-        self.texts.iter().filter(|(_, it)| it.is_edited).map(|(uri, _)| uri.as_str())
+    /// Whether the text of an open document is known.
+    pub(crate) fn is_whole(&self, uri: &str) -> bool {
+        self.texts.get(uri).is_some_and(|it| !it.is_torn)
+    }
+
+    /// How positions count characters, by its name in the protocol.
+    pub(crate) fn encoding_name(&self) -> &'static str {
+        match self.encoding {
+            Encoding::Utf8 => "utf-8",
+            Encoding::Utf16 => "utf-16",
+            Encoding::Utf32 => "utf-32",
+        }
     }
 
     /// Every open document, in the order in which a fresh process is told them.
@@ -340,15 +351,21 @@ mod tests {
     }
 
     #[test]
-    fn document_is_edited_until_it_is_saved() {
+    fn revision_is_another_after_each_change_and_after_opening_again() {
         let mut documents = Documents::default();
         let named = json!({"textDocument": {"uri": "u", "version": 2, "text": "a"}, "contentChanges": [{"text": "b"}]});
-        documents.opened(&bytes(&named));
-        assert_eq!(documents.edited().count(), 0);
-        documents.changed(&bytes(&named));
-        assert_eq!(documents.edited().collect::<Vec<_>>(), ["u"]);
-        documents.saved(&bytes(&named));
-        assert_eq!(documents.edited().count(), 0);
+        let params = bytes(&named);
+        let revision = |it: &Documents| it.revisions().next().map(|it| it.1);
+        let mut seen = Vec::new();
+        documents.opened(&params);
+        seen.push(revision(&documents));
+        documents.changed(&params);
+        seen.push(revision(&documents));
+        documents.closed(&params);
+        documents.opened(&params);
+        seen.push(revision(&documents));
+        seen.dedup();
+        assert_eq!(seen.len(), 3, "{seen:?}");
     }
 
     #[test]

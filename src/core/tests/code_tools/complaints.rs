@@ -8,10 +8,17 @@
 //! | a question hangs on a server that cannot answer it | `server_is_asked_only_what_it_offers` |
 //! | edits of other programs are not seen | `edits_of_other_programs_are_seen`, `server_that_watches_no_files_is_shown_what_has_changed` |
 //! | a language without a server has no symbols | `language_without_server_is_named` |
+//! | a rename reports success with 0 files, or leaves closed files out | `rename_without_a_whole_index_is_not_made`, `rename_changes_all_files_and_tells_what_is_left` |
+//! | edits land in wrong columns, files are corrupted | `edits_of_another_text_are_not_made`, `what_is_not_understood_refuses_all`, `change_at_the_last_moment_stops_the_write` |
 //! | one answer is 43,000 tokens, an empty query is everything | `answers_stay_small`, `rest_of_an_answer_is_shown_page_by_page` |
 //! | a crash ends the language for the session | `crash_during_a_call_costs_a_delay`, `crash_between_calls_is_not_noticed` |
 //! | a search by name walks for hours | `of_very_many_files_with_the_word_some_are_tested` |
 //! | places outside the workspace are passed on | `places_outside_are_external_and_have_no_text` |
+//! | an edit changes files outside | `edits_elsewhere_and_odd_edits_are_refused_whole` |
+//! | a program of the project is run | `typescript_is_taken_from_beside_its_server`, `server_that_runs_project_is_used_only_where_user_trusts` in `src/shell/discover/tools.rs` |
+//! | 11 servers of one kind; processes that stay | `no_more_servers_are_chosen_than_allowed` in `src/cli/code_tools.rs`, `no_process_of_a_real_server_survives_the_agent` in `tests/it/mcp.rs` |
+//! | the server answers for another folder | `folders_of_the_client_are_asked_for_and_followed` there |
+//! | what the editor has not saved is not seen | `server_gets_unsaved_texts_and_keeps_them`, and in a conversation `code_tools_of_conversation_see_and_change_what_editor_has_open` |
 //! | a language gets no server because its files came later | `language_that_appears_gets_its_real_server_at_the_next_call` in `tests/it/mcp.rs` |
 //! | an answer to a cancelled call breaks the client | `cancelled_calls_are_not_answered_and_progress_counts_up` there |
 //! | 50,000 tokens of tool descriptions | `list_is_small_and_the_same_each_time` in `src/cli/mcp/tools.rs` |
@@ -68,6 +75,21 @@ fn answers_stay_small() {
     assert_eq!(answer["structured"]["total"], 1001, "{answer}");
     assert!(answer["text"].as_str().unwrap().len() < 17 << 10);
     assert!(answer["structured"].to_string().len() < 200 << 10, "{}", answer["structured"].to_string().len());
+}
+
+#[test]
+fn search_names_symbol_of_each_hit_if_server_is_ready() {
+    let mut world = World::new(1).file("a.py", "def foo").file("b.py", "use foo");
+    let found = |world: &mut World| {
+        let answer = world.call("code_search", &json!({"query": "foo"}));
+        answer["structured"]["hits"].as_array().unwrap_or_else(|| panic!("{answer}")).clone()
+    };
+    // It has answered nothing yet: nobody waits for it.
+    let hits = found(&mut world);
+    assert!(hits.len() == 2 && hits.iter().all(|it| it["in"].is_null()), "{hits:?}");
+    world.call("lsp_references", &references("foo"));
+    let hits = found(&mut world);
+    assert_eq!((&hits[0]["in"], &hits[1]["in"]), (&json!("foo"), &json!(null)), "{hits:?}");
 }
 
 #[test]

@@ -32,13 +32,18 @@ fn text(world: &mut World, lines: u64) -> String {
 fn edit(world: &mut World) {
     let n = world.rng.below(8);
     let name = format!("m{n}.py");
-    match world.rng.below(4) {
+    match world.rng.below(6) {
         0 if n > 0 => world.remove(&name),
-        _ => {
+        1 if n > 0 && world.is_unsaved(&name) => world.discard(&name),
+        2 if world.is_unsaved(&name) => world.save(&name),
+        way => {
             let rest = text(world, 5);
             // The first file defines the symbol.
             let text = if n == 0 { format!("def foo\n{rest}") } else { rest };
-            world.write(&name, &text);
+            match way {
+                3 => world.type_text(&name, &text),
+                _ => world.write(&name, &text),
+            }
         }
     }
 }
@@ -186,7 +191,10 @@ fn play(seed: u64) -> Result<[usize; 3], String> {
                     // The name is the same in each step.
                     for name in world.names() {
                         let text = world.text(&name).unwrap_or_default().replace("foo2", "foo");
-                        world.write(&name, &text);
+                        match world.is_unsaved(&name) {
+                            true => world.type_text(&name, &text),
+                            false => world.write(&name, &text),
+                        }
                     }
                 }
             }

@@ -251,3 +251,26 @@ fn publishing_server_without_watching_is_not_believed_either() {
     world.remove("c.py");
     assert_eq!(freshness(&world.call("lsp_diagnostics", &check("a.py"))).0, "unknown");
 }
+
+#[test]
+fn server_gets_unsaved_texts_and_keeps_them() {
+    let mut world = World::new(1).file("a.py", "def foo").file("b.py", "pass");
+    world.settings.max_open = 1;
+    world.type_text("b.py", "use foo");
+    world.type_text("c.py", "use foo");
+    let answer = world.call("lsp_references", &json!({"symbol": "foo", "file": "a.py"}));
+    let it = &answer["structured"];
+    assert_eq!((&it["complete"], it["references"].as_array().map(Vec::len)), (&json!(true), Some(3)), "{it}");
+    // What is not on the disk is not said to be saved, and a change makes servers look again.
+    assert!(world.server.told.iter().any(|it| it == "textDocument/didChange"));
+    assert!(world.server.told.iter().all(|it| it != "textDocument/didSave"), "{:?}", world.server.told);
+    world.discard("b.py");
+    let answer = world.call("lsp_references", &json!({"symbol": "foo", "file": "a.py"}));
+    assert_eq!(answer["structured"]["references"].as_array().map(Vec::len), Some(2));
+    // Also where no call asks for them: one file needs what only the editor has in another.
+    let mut world = World::new(1).file("a.py", "need bar").file("b.py", "pass");
+    world.type_text("b.py", "def bar");
+    let answer = world.call("lsp_diagnostics", &json!({"files": ["a.py"]}));
+    let report = &answer["structured"]["files"][0];
+    assert_eq!((&report["freshness"], &report["diagnostics"]), (&json!("exact"), &json!([])), "{answer}");
+}

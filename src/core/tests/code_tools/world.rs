@@ -120,11 +120,14 @@ pub(super) struct World {
     core: Taped,
     pub(super) now: Instant,
     pub(super) rng: Rng,
+    /// The texts that count: those of the editor, and of the disk elsewhere.
     disk: BTreeMap<PathBuf, String>,
+    /// What is on the disk under texts that only the editor has.
+    behind: BTreeMap<PathBuf, Option<String>>,
     /// Each state of the disk, with the number of calls that had begun.
     pub(super) history: Vec<BTreeMap<PathBuf, String>>,
-    /// The disk at the last look.
-    looked: Option<BTreeMap<PathBuf, String>>,
+    /// The texts at the last look, and whether they were on the disk.
+    looked: Option<BTreeMap<PathBuf, (String, bool)>>,
     last_look: Instant,
     /// The state of the disk at the last look, by its place in the history.
     looked_at: usize,
@@ -162,6 +165,7 @@ impl World {
             now,
             rng: Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             disk: BTreeMap::new(),
+            behind: BTreeMap::new(),
             history: Vec::new(),
             looked: None,
             last_look: now,
@@ -210,7 +214,11 @@ impl World {
     }
 
     pub(super) fn write(&mut self, name: &str, text: &str) {
-        self.disk.insert(Path::new(ROOT).join(name), text.to_owned());
+        let file = Path::new(ROOT).join(name);
+        match self.behind.get_mut(&file) {
+            Some(behind) => *behind = Some(text.to_owned()),
+            None => drop(self.disk.insert(file, text.to_owned())),
+        }
         self.history.push(self.disk.clone());
     }
 
@@ -220,7 +228,11 @@ impl World {
     }
 
     pub(super) fn remove(&mut self, name: &str) {
-        self.disk.remove(&Path::new(ROOT).join(name));
+        let file = Path::new(ROOT).join(name);
+        match self.behind.get_mut(&file) {
+            Some(behind) => *behind = None,
+            None => drop(self.disk.remove(&file)),
+        }
         self.history.push(self.disk.clone());
     }
 
@@ -332,7 +344,7 @@ impl World {
                 self.event(Event::Received(Peer::Backend(process), frame(&message)));
             }
             Happening::Reads(process, file) if self.server.process == Some(process) => {
-                match self.disk.get(&file) {
+                match self.on_disk(&file) {
                     Some(text) => drop(self.server.indexed.insert(file, text.clone())),
                     None => drop(self.server.indexed.remove(&file)),
                 }
@@ -492,7 +504,7 @@ impl World {
                     );
                 }
                 let (mut last, takes) = (0, self.server.index_takes);
-                for file in self.disk.keys().cloned().collect::<Vec<_>>() {
+                for file in self.disk.keys().chain(self.behind.keys()).cloned().collect::<BTreeSet<_>>() {
                     let is_late = self.server.late.is_some_and(|it| file.ends_with(it));
                     let at = if is_late { 20_000 } else { self.rng.below(takes) };
                     last = last.max(at);

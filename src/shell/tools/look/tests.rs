@@ -11,12 +11,18 @@ struct Disk {
     folder: tempfile::TempDir,
     known: Known,
     stamps: Stamps,
+    editor: EditorDocuments,
 }
 
 impl Disk {
     fn new() -> Disk {
         let folder = tempfile::tempdir().unwrap();
-        Disk { folder, known: Known::default(), stamps: Stamps::default() }
+        Disk {
+            folder,
+            known: Known::default(),
+            stamps: Stamps::default(),
+            editor: EditorDocuments::default(),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -33,7 +39,7 @@ impl Disk {
         let folders = vec![self.path("")];
         let workspace = Workspace::open(&folders, &self.known).unwrap();
         let endings = vec![".py".to_owned(), "setup.cfg".to_owned()];
-        seen(&Look { folders, endings, ..look }, &workspace, &mut self.stamps)
+        seen(&Look { folders, endings, ..look }, &workspace, &mut self.stamps, &self.editor)
     }
 
     fn names(&self, paths: &[PathBuf]) -> Vec<String> {
@@ -173,7 +179,7 @@ fn limit_of_files_holds_for_all_folders_together() {
     let workspace = Workspace::open(&folders, &disk.known).unwrap();
     let count = |most| {
         let look = Look { folders: folders.clone(), endings: vec![".py".to_owned()], ..Look::default() };
-        let seen = seen_of(&look, &workspace, &mut Stamps::default(), most);
+        let seen = seen_of(&look, &workspace, &mut Stamps::default(), (&EditorDocuments::default(), most));
         (seen.n_files, seen.partial.is_some())
     };
     assert_eq!([count(2), count(3), count(4)], [(2, true), (3, true), (4, false)]);
@@ -232,4 +238,70 @@ fn word_is_found_whole_or_in_part() {
     assert_eq!(lines("add", WordMatch::Whole), [1, 2]);
     assert_eq!(lines("ADD", WordMatch::Part), [0, 1, 2, 3, 4]);
     assert_eq!(lines("nothing", WordMatch::Whole), [0_u32; 0]);
+}
+
+impl Disk {
+    fn open_in_editor(&mut self, name: &str, text: Option<&str>) {
+        let path = self.path(name);
+        self.editor.documents.retain(|it| it.path != path);
+        if let Some(text) = text {
+            let uri = crate::rpc::file_uri(&path);
+            let document = crate::builtin_tools::lsp::EditorDocument {
+                uri,
+                path,
+                version: Some(1),
+                text: Some(text.into()),
+            };
+            self.editor.documents.push(document);
+        }
+    }
+}
+
+#[test]
+fn look_sees_unsaved_texts_instead_of_files() {
+    let mut disk = Disk::new();
+    disk.write("a.py", "one\n");
+    disk.write("b.py", "one\n");
+    disk.open_in_editor("a.py", Some("two\n"));
+    disk.open_in_editor("b.py", Some("one\n"));
+    disk.open_in_editor("new.py", Some("two\n"));
+    let word = Word { text: "two".to_owned(), matching: WordMatch::Whole, endings: vec![".py".to_owned()] };
+    let grep = Grep { query: "two".to_owned(), is_regex: false };
+    let read = vec![disk.path("a.py"), disk.path("new.py")];
+    let first = disk.look(Look { word: Some(word), read, ..Look::default() });
+    // Of texts that are as on the disk, nothing is said.
+    assert_eq!(disk.names(&first.unsaved), ["a.py", "new.py"]);
+    assert!(first.texts.iter().all(|(_, it)| *it == Ok("two\n".to_owned())), "{:?}", first.texts);
+    let hits = |seen: &Seen| seen.hits.iter().map(|it| it.file.clone()).collect::<Vec<_>>();
+    assert_eq!(disk.names(&hits(&first)), ["a.py", "new.py"]);
+    assert_eq!(first.n_files, 3);
+    let second = disk.look(Look { grep: Some(grep), ..Look::default() });
+    assert_eq!(disk.names(&hits(&second)), ["a.py", "new.py"]);
+    assert!(second.changed.is_empty() && second.created.is_empty() && second.texts.is_empty(), "{second:?}");
+
+    disk.open_in_editor("a.py", Some("three\n"));
+    let third = disk.look(Look::default());
+    assert_eq!(disk.names(&third.changed), ["a.py"]);
+    assert_eq!(third.texts, [(disk.path("a.py"), Ok("three\n".to_owned()))]);
+    // The editor forgets its texts: those of the disk count again.
+    disk.open_in_editor("a.py", None);
+    disk.open_in_editor("new.py", None);
+    let open = vec![disk.path("a.py")];
+    let last = disk.look(Look { open, ..Look::default() });
+    assert_eq!(last.texts, [(disk.path("a.py"), Ok("one\n".to_owned()))]);
+    assert_eq!(disk.names(&last.removed), ["new.py"]);
+    assert!(last.unsaved.is_empty());
+}
+
+#[test]
+fn document_of_editor_outside_workspace_is_not_seen() {
+    let mut disk = Disk::new();
+    let outside = tempfile::tempdir().unwrap();
+    symlink(outside.path(), disk.path("link")).unwrap();
+    fs::write(outside.path().join("a.py"), "one\n").unwrap();
+    disk.open_in_editor("link/a.py", Some("two\n"));
+    let read = vec![disk.path("link/a.py")];
+    let seen = disk.look(Look { read, ..Look::default() });
+    assert_eq!(seen.texts, [(disk.path("link/a.py"), Err(Outside))]);
+    assert!(seen.unsaved.is_empty());
 }

@@ -112,7 +112,7 @@ impl WordSearch {
         true
     }
 
-    fn hits(&self, path: &Path, bytes: &[u8]) -> Option<WordHits> {
+    pub(super) fn hits(&self, path: &Path, bytes: &[u8]) -> Option<WordHits> {
         let is_quick = self.matching == WordMatch::Whole;
         if bytes.contains(&0) || is_quick && self.finder.find(bytes).is_none() {
             return None;

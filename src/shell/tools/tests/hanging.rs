@@ -99,8 +99,7 @@ fn unresponsive_folder_blocks_nobody() {
         Err("it answers late".to_owned())
     });
     let mut tools = Tools::with(open, || true);
-    let scope =
-        || Scope { folders: vec![], limits: ToolsConfig::default(), is_confirmed: true, edited: vec![] };
+    let scope = || Scope { folders: vec![], limits: ToolsConfig::default(), is_confirmed: true };
     let world = Counting::default();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -152,7 +151,6 @@ fn command_cancelled_before_start_does_not_run() {
                 folders: vec![folder.path().to_owned()],
                 limits: ToolsConfig::default(),
                 is_confirmed: true,
-                edited: vec![],
             };
             tools.run(&call(id, "run_in_terminal", &json!({"command": "true"})), scope, &world, &events);
         }
@@ -179,12 +177,7 @@ fn unconfined_commands_are_announced_once() {
             let mut said = Vec::new();
             for id in [1, 2] {
                 let limits = ToolsConfig { confine, ..ToolsConfig::default() };
-                let scope = Scope {
-                    folders: vec![folder.path().to_owned()],
-                    limits,
-                    is_confirmed: true,
-                    edited: vec![],
-                };
+                let scope = Scope { folders: vec![folder.path().to_owned()], limits, is_confirmed: true };
                 tools.run(&call(id, "run_in_terminal", &json!({"command": "true"})), scope, &world, &events);
                 let Ok(Event::ToolRan(answer)) = timeout(Duration::from_mins(1), inbox.next()).await else {
                     panic!("nothing is answered");

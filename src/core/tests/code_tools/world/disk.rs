@@ -39,6 +39,39 @@ impl World {
         self.disk.get(&Path::new(ROOT).join(name)).map(String::as_str)
     }
 
+    /// The user types a text, and does not save it.
+    pub(in crate::core::tests::code_tools) fn type_text(&mut self, name: &str, text: &str) {
+        let file = Path::new(ROOT).join(name);
+        let on_disk = self.disk.insert(file.clone(), text.to_owned());
+        self.behind.entry(file).or_insert(on_disk);
+        self.history.push(self.disk.clone());
+    }
+
+    /// The user saves a file.
+    pub(in crate::core::tests::code_tools) fn save(&mut self, name: &str) {
+        self.behind.remove(&Path::new(ROOT).join(name));
+    }
+
+    /// The user closes a file without saving it.
+    pub(in crate::core::tests::code_tools) fn discard(&mut self, name: &str) {
+        let file = Path::new(ROOT).join(name);
+        match self.behind.remove(&file) {
+            Some(Some(text)) => drop(self.disk.insert(file, text)),
+            Some(None) => drop(self.disk.remove(&file)),
+            None => {}
+        }
+        self.history.push(self.disk.clone());
+    }
+
+    pub(in crate::core::tests::code_tools) fn is_unsaved(&self, name: &str) -> bool {
+        self.behind.contains_key(&Path::new(ROOT).join(name))
+    }
+
+    /// What the server reads.
+    pub(super) fn on_disk(&self, file: &Path) -> Option<String> {
+        self.behind.get(file).cloned().unwrap_or_else(|| self.disk.get(file).cloned())
+    }
+
     pub(super) fn look(&mut self, look: &Look) -> Seen {
         let mut seen = Seen { number: look.number, ..Seen::default() };
         seen.partial.clone_from(&self.partial);
@@ -59,7 +92,9 @@ impl World {
             for (file, text) in &now {
                 match before.get(file) {
                     None => seen.created.push(file.clone()),
-                    Some(old) if old != text => seen.changed.push(file.clone()),
+                    Some((old, was_saved)) if old != text || *was_saved == self.behind.contains_key(file) => {
+                        seen.changed.push(file.clone());
+                    }
                     Some(_) => {}
                 }
             }
@@ -67,6 +102,9 @@ impl World {
         }
         let mut wanted: BTreeSet<&PathBuf> = look.read.iter().collect();
         wanted.extend(seen.created.iter());
+        seen.unsaved = self.behind.keys().filter(|it| counts(it)).cloned().collect();
+        let is_first = self.looked.is_none();
+        wanted.extend(seen.unsaved.iter().filter(|it| is_first || seen.changed.contains(it)));
         wanted.extend(look.open.iter().filter(|it| seen.changed.contains(it)));
         seen.texts = wanted
             .into_iter()
@@ -116,7 +154,9 @@ impl World {
             }
         }
         seen.n_files = now.len();
-        self.looked = Some(now);
+        let is_saved = |file: &PathBuf| !self.behind.contains_key(file);
+        self.looked =
+            Some(now.into_iter().map(|(file, text)| (file.clone(), (text, is_saved(&file)))).collect());
         seen
     }
 }

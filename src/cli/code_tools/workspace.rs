@@ -3,28 +3,25 @@
 //! A session begins when its folders are known, and again when they change, or when the first file of a language
 //! appears that has a server. Calls wait for it.
 
-mod roots;
-
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,
+    future::pending,
     io,
     path::PathBuf,
+    rc::Rc,
     sync::Arc,
 };
 
+use ignore::WalkBuilder;
 use serde_json::Value;
 use tokio::{sync::watch, task::spawn_blocking};
 
-pub(super) use self::roots::{check, of_client, of_environment};
+use super::{Abilities, Languages, Opening, Session, appeared};
 use crate::{
     builtin_tools::lsp::{Answer, Code, ToolError},
-    cli::{
-        args::Args,
-        code_tools::{Languages, Opening, Session, appeared},
-        search::Search,
-        tell,
-    },
+    cli::{args::Args, search::Search, tell},
+    shell::process::EditorLink,
 };
 
 /// The folders, as far as they are known.
@@ -61,6 +58,9 @@ impl State {
     }
 }
 
+/// The most files of a workspace that are not ignored by git.
+const MOST_FILES: usize = 200_000;
+
 /// How many sessions one call may need.
 const MOST_SESSIONS: usize = 8;
 
@@ -72,6 +72,10 @@ enum Opened {
 
 /// The workspace of a client.
 pub(in crate::cli) struct Workspace {
+    /// What to do about a workspace that is too large.
+    hint: &'static str,
+    /// The editor beside which it is used.
+    editor: Option<Rc<dyn EditorLink>>,
     folders: watch::Sender<Folders>,
     state: watch::Sender<State>,
     /// The last reason that lspool has shown.
@@ -79,18 +83,32 @@ pub(in crate::cli) struct Workspace {
     /// Languages whose first file has appeared during a session.
     appeared: RefCell<BTreeSet<String>>,
     last: Cell<u64>,
+    /// What the servers of the last session can do.
+    abilities: watch::Sender<Abilities>,
 }
 
 impl Workspace {
-    pub(in crate::cli) fn new(folders: Folders) -> Workspace {
+    pub(in crate::cli) fn new(
+        folders: Folders,
+        hint: &'static str,
+        editor: Option<Rc<dyn EditorLink>>,
+    ) -> Workspace {
         let (folders, state) = (watch::Sender::new(folders), watch::Sender::new(State::Opening));
         Workspace {
+            hint,
+            editor,
             folders,
             state,
             told: RefCell::default(),
             appeared: RefCell::default(),
             last: Cell::default(),
+            abilities: watch::Sender::new(None),
         }
+    }
+
+    /// What the servers can do, as far as all have said it.
+    pub(in crate::cli) fn abilities(&self) -> watch::Receiver<Abilities> {
+        self.abilities.subscribe()
     }
 
     /// Changes the folders, or ends everything. Calls that run get their answers from the new session.
@@ -185,9 +203,13 @@ impl Workspace {
                         self.state.send_replace(State::Empty(self.next(), error));
                     }
                     Ok(Opened::Session(opening)) => {
-                        let done = opening.serve(args, async |session, quit| {
+                        let done = opening.serve(args, self.editor.clone(), async |session, quit| {
+                            let can = session.abilities();
                             self.state.send_replace(State::Open(self.next(), session));
-                            folders.changed().await.ok();
+                            tokio::select! {
+                                _ = folders.changed() => {}
+                                () = self.follow(can) => {}
+                            }
                             self.state.send_replace(State::Opening);
                             if let Folders::Done(Some(signal)) = *folders.borrow() {
                                 quit.send(signal).await.ok();
@@ -209,12 +231,31 @@ impl Workspace {
         }
     }
 
+    /// Notes what the servers of a session can do. Never ends.
+    async fn follow(&self, mut can: watch::Receiver<Abilities>) {
+        while can.wait_for(Option::is_some).await.is_ok() {
+            let now = can.borrow_and_update().clone();
+            self.abilities.send_if_modified(|it| {
+                let is_other = *it != now;
+                if is_other {
+                    *it = now;
+                }
+                is_other
+            });
+            if can.changed().await.is_err() {
+                break;
+            }
+        }
+        pending::<()>().await;
+    }
+
     /// Reads the folders. This takes a while, in which the client is answered.
     async fn open(&self, search: &Arc<Search>, folders: Vec<PathBuf>) -> Result<Opened, ToolError> {
-        let search = Arc::clone(search);
+        let (search, hint) = (Arc::clone(search), self.hint);
         let languages = Languages::Growing(self.appeared.borrow().clone());
         let opening = spawn_blocking(move || {
-            roots::check_size(&folders).map_err(|why| ToolError::new(Code::Refused, why))?;
+            check_size(&folders, MOST_FILES)
+                .map_err(|why| ToolError::new(Code::Refused, format!("{why}: {hint}")))?;
             let opening = Opening::new(&search, &folders, &languages)?;
             Ok(match opening.without_server() {
                 Some(error) => Opened::Empty(error),
@@ -230,5 +271,39 @@ impl Workspace {
             tell(why);
         }
         self.state.send_replace(State::Failed(ToolError::new(code, why)));
+    }
+}
+
+/// Refuses folders with too many files. Reads them all.
+fn check_size(folders: &[PathBuf], most: usize) -> Result<(), String> {
+    for folder in folders {
+        let walk = WalkBuilder::new(folder).follow_links(false).build().flatten();
+        let files = walk.filter(|it| it.file_type().is_some_and(|it| it.is_file()));
+        if files.take(most + 1).count() > most {
+            let shown = folder.display();
+            return Err(format!("{shown} has more than {most} files, which is too large to be a workspace"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn ignored_files_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("out")).unwrap();
+        fs::create_dir_all(folder.path().join(".git")).unwrap();
+        fs::write(folder.path().join(".gitignore"), "out\n").unwrap();
+        for name in ["a", "b", "out/c", "out/d"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let folders = [folder.path().to_owned()];
+        assert_eq!(check_size(&folders, 2), Ok(()));
+        assert!(check_size(&folders, 1).unwrap_err().contains("more than 1 files"));
     }
 }

@@ -1,19 +1,14 @@
-//! Which folders are a workspace, and which are too large for one.
+//! Which folders are a workspace.
 
 use std::path::{Path, PathBuf};
 
-use ignore::WalkBuilder;
-
 use crate::{rpc::file_path, shell::discover::Env};
 
-/// The most files of a workspace that are not ignored by git.
-const MOST_FILES: usize = 200_000;
-
 /// What to do about a refused folder.
-const HINT: &str = "name the folder of your project: `lspool mcp --root DIR`";
+pub(super) const HINT: &str = "name the folder of your project: `lspool mcp --root DIR`";
 
 /// A folder as a workspace: absolute and without links.
-pub(in crate::cli::mcp) fn check(folder: &Path, env: &Env) -> Result<PathBuf, String> {
+pub(super) fn check(folder: &Path, env: &Env) -> Result<PathBuf, String> {
     let shown = folder.display();
     let real =
         env.cwd.join(folder).canonicalize().map_err(|error| format!("cannot open {shown}: {error}"))?;
@@ -27,27 +22,8 @@ pub(in crate::cli::mcp) fn check(folder: &Path, env: &Env) -> Result<PathBuf, St
     Ok(real)
 }
 
-/// Refuses folders with too many files. Reads them all.
-pub(super) fn check_size(folders: &[PathBuf]) -> Result<(), String> {
-    check_count(folders, MOST_FILES)
-}
-
-fn check_count(folders: &[PathBuf], most: usize) -> Result<(), String> {
-    for folder in folders {
-        let walk = WalkBuilder::new(folder).follow_links(false).build().flatten();
-        let files = walk.filter(|it| it.file_type().is_some_and(|it| it.is_file()));
-        if files.take(most + 1).count() > most {
-            let shown = folder.display();
-            return Err(format!(
-                "{shown} has more than {most} files, which is too large to be a workspace: {HINT}"
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// The folders that a client has listed.
-pub(in crate::cli::mcp) fn of_client(uris: &[String], env: &Env) -> Result<Vec<PathBuf>, String> {
+pub(super) fn of_client(uris: &[String], env: &Env) -> Result<Vec<PathBuf>, String> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for uri in uris {
         let path = file_path(uri).ok_or_else(|| format!("{uri} is not a folder on this machine: {HINT}"))?;
@@ -60,7 +36,7 @@ pub(in crate::cli::mcp) fn of_client(uris: &[String], env: &Env) -> Result<Vec<P
 }
 
 /// The folder from the environment: that of Claude Code's project, or the working folder up to its `.git`.
-pub(in crate::cli::mcp) fn of_environment(env: &Env) -> Result<Vec<PathBuf>, String> {
+pub(super) fn of_environment(env: &Env) -> Result<Vec<PathBuf>, String> {
     if let Some(project) = env.folder("CLAUDE_PROJECT_DIR") {
         return check(&project, env).map(|it| vec![it]);
     }
@@ -104,19 +80,5 @@ mod tests {
         let uris = [file_uri(&project), file_uri(&project.join("deep")), file_uri(&project)];
         assert_eq!(of_client(&uris, &env), Ok(vec![project.clone(), project.join("deep")]));
         assert!(of_client(&["https://example.org".to_owned()], &env).is_err());
-    }
-
-    #[test]
-    fn ignored_files_do_not_count() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("out")).unwrap();
-        fs::create_dir_all(folder.path().join(".git")).unwrap();
-        fs::write(folder.path().join(".gitignore"), "out\n").unwrap();
-        for name in ["a", "b", "out/c", "out/d"] {
-            fs::write(folder.path().join(name), "").unwrap();
-        }
-        let folders = [folder.path().to_owned()];
-        assert_eq!(check_count(&folders, 2), Ok(()));
-        assert!(check_count(&folders, 1).unwrap_err().contains("more than 1 files"));
     }
 }

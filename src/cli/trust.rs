@@ -1,0 +1,55 @@
+//! `lspool trust`: the folders whose projects language servers may run.
+
+use std::{path::Path, process::ExitCode};
+
+use super::{print, tell};
+use crate::shell::discover::{Env, Trust};
+
+/// Exit status if the folder stays as it was.
+const REFUSED: u8 = 1;
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Trust a folder, or the current one.
+    Add(Option<std::path::PathBuf>),
+    /// Trust it no longer.
+    Remove(Option<std::path::PathBuf>),
+    /// Print all.
+    List,
+}
+
+/// Changes or lists the trusted folders.
+pub(super) fn run(task: &Task) -> anyhow::Result<ExitCode> {
+    let env = Env::real();
+    let mut trust = Trust::read(&env).map_err(anyhow::Error::msg)?;
+    let (folder, is_added) = match task {
+        Task::Add(folder) => (folder, true),
+        Task::Remove(folder) => (folder, false),
+        Task::List => {
+            return print(&trust.lines()).map(|()| ExitCode::SUCCESS);
+        }
+    };
+    let folder = env.cwd.join(folder.as_deref().unwrap_or(Path::new("")));
+    // One that is gone can still be removed.
+    let real = match folder.canonicalize() {
+        Ok(real) if real.is_dir() => real,
+        Ok(_) => anyhow::bail!("{} is not a folder", folder.display()),
+        Err(error) if is_added => anyhow::bail!("cannot open {}: {error}", folder.display()),
+        Err(_) => folder,
+    };
+    if real.parent().is_none() {
+        anyhow::bail!("lspool does not trust all folders: name that of a project");
+    }
+    let done = if is_added { trust.add(real.clone()) } else { trust.remove(&real) };
+    if let Err(why) = done {
+        tell(&why);
+        return Ok(ExitCode::from(REFUSED));
+    }
+    let shown = real.display();
+    print(&match is_added {
+        true => format!("language servers may run programs of {shown}\n"),
+        false => format!("{shown} is not trusted\n"),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,102 @@
+//! The documents of the editor over the files on the disk: where both have a text, that of the editor counts.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{MOST_OF_FILE, Stamp, text};
+use crate::{
+    builtin_tools::lsp::{EditorDocument, EditorDocuments},
+    core::event::Unreadable,
+    shell::tools::workspace::{Missing, Workspace},
+    util::fnv::fnv1a,
+};
+
+/// A stamp of an unsaved text never equals that of a file.
+const NO_FILE: u64 = u64::MAX;
+
+/// What the editor has open in the workspace.
+#[derive(Debug, Default)]
+pub(super) struct Unsaved {
+    /// All its documents, by their paths without links.
+    pub(super) open: BTreeMap<PathBuf, EditorDocument>,
+    /// The texts of those that differ from the disk.
+    texts: BTreeMap<PathBuf, Result<Arc<str>, Unreadable>>,
+    /// Those of them that are not on the disk.
+    new: Vec<PathBuf>,
+}
+
+impl Unsaved {
+    /// Compares the documents with the files. Reads the files.
+    pub(super) fn new(editor: &EditorDocuments, workspace: &Workspace) -> Unsaved {
+        let mut all = Unsaved::default();
+        for document in &editor.documents {
+            let Some(path) = real_path(&document.path) else { continue };
+            if !workspace.folders().any(|it| path.starts_with(it)) {
+                continue;
+            }
+            let known = match &document.text {
+                Some(text) if text.len() as u64 > MOST_OF_FILE => Err(Unreadable::Large),
+                Some(text) => Ok(Arc::clone(text)),
+                None => Err(Unreadable::Denied),
+            };
+            let on_disk = text(workspace, &path);
+            if on_disk == Err(Unreadable::Missing) {
+                all.new.push(path.clone());
+            }
+            if known.as_deref().ok() != on_disk.as_deref().ok() {
+                all.texts.insert(path.clone(), known);
+            }
+            all.open.insert(path, document.clone());
+        }
+        all
+    }
+
+    /// The text of a file, if it is not the one on the disk.
+    pub(super) fn text(&self, path: &Path) -> Option<Result<&str, Unreadable>> {
+        let text = self.texts.get(path)?;
+        Some(text.as_deref().map_err(|why| *why))
+    }
+
+    /// The same, for a path that may lead through links.
+    pub(super) fn text_through_links(
+        &self,
+        path: &Path,
+        workspace: &Workspace,
+    ) -> Option<Result<&str, Unreadable>> {
+        if self.texts.is_empty() {
+            return None;
+        }
+        let place = || Some(workspace.find(path.to_str()?, Missing::Refuse).ok()?.path);
+        self.text(path).or_else(|| self.text(&place()?))
+    }
+
+    /// By what a change of the unsaved text of a file is noticed.
+    pub(super) fn stamp(&self, path: &Path) -> Option<Stamp> {
+        let content = fnv1a(self.text(path)?.unwrap_or_default().as_bytes());
+        Some(Stamp {
+            place: (NO_FILE, NO_FILE),
+            size: NO_FILE,
+            modified: (0, 0),
+            changed: (0, 0),
+            content: Some(content),
+        })
+    }
+
+    /// The files whose texts are known and differ from the disk.
+    pub(super) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.texts.iter().filter(|(_, it)| it.is_ok()).map(|(path, _)| path)
+    }
+
+    /// The files that are not on the disk.
+    pub(super) fn new_files(&self) -> &[PathBuf] {
+        &self.new
+    }
+}
+
+/// A path without links. Of a file that does not exist, its folder must.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+}

@@ -86,7 +86,7 @@ impl Server {
         let number = |key| member(body, key).and_then(|it| it.parse::<usize>().ok()).unwrap_or(0);
         let result = match method {
             "initialize" => {
-                r#"{"capabilities":{"textDocumentSync":2,"hoverProvider":true,"referencesProvider":true,"completionProvider":{}}}"#.to_owned()
+                r#"{"capabilities":{"textDocumentSync":2,"hoverProvider":true,"referencesProvider":true,"completionProvider":{"triggerCharacters":["."]}}}"#.to_owned()
             }
             "textDocument/hover" => format!(r#"{{"contents":{{"kind":"markdown","value":"{}"}}}}"#, process::id()),
             "textDocument/references" => format!(

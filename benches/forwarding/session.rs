@@ -72,8 +72,9 @@ impl Session {
     pub(crate) fn ask(&mut self, method: &str, params: &str) -> Result<()> {
         let (id, request) = self.request(method, params);
         self.write(&request)?;
-        self.wait(&[id])?;
-        Ok(())
+        // A peer that refuses is fast.
+        let error = self.wait_for_one(&[id], |body| member(body, "error").map(ToOwned::to_owned))?.1;
+        error.map_or(Ok(()), |it| Err(format!("{method}: {it}").into()))
     }
 
     pub(crate) fn tell(&mut self, method: &str, params: &str) -> Result<()> {

@@ -55,6 +55,26 @@ impl Engine {
             Engine::Command => "command",
         }
     }
+
+    /// Whether it exits like this if it does not get there, and not because of the server.
+    pub(crate) fn is_unreachable(self, code: i32, stage: Stage) -> bool {
+        match self {
+            Engine::Ssh => code == 255,
+            Engine::Docker => stage == Stage::Starting && matches!(code, 1 | 125),
+            Engine::Podman => stage == Stage::Starting && code == 125,
+            Engine::Kubectl => stage == Stage::Starting && code == 1,
+            Engine::Devcontainer | Engine::Command => false,
+        }
+    }
+}
+
+/// How far a server has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It has not answered `initialize`.
+    Starting,
+    /// It has.
+    Ready,
 }
 
 /// Who ends a server elsewhere when its connection is lost.

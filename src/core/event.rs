@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     builtin_tools::lsp::FileChange,
-    config::{Combine, Config, ServerConfig, ToolsConfig, runs_elsewhere},
+    config::{Combine, Config, Engine, ServerConfig, ToolsConfig, runs_elsewhere},
     rpc::{Frame, PathPair, RawId},
 };
 
@@ -167,6 +167,8 @@ impl Launch {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
+    /// What starts it there.
+    pub engine: Engine,
     /// The place for people: the engine and the target.
     pub name: String,
     /// The folders that the server has there.

@@ -185,6 +185,7 @@ fn hover(editor: &TestEditor, document: &str) -> String {
 
 /// `sshd` on loopback with keys of its own.
 struct Host {
+    command: Command,
     sshd: Child,
     config: PathBuf,
 }
@@ -234,13 +235,9 @@ impl Host {
         fs::write(of("ssh_config"), client).expect("the system does it");
         let mut command = Command::new(sshd);
         command.args(["-D", "-f", &of("sshd_config"), "-E", &of("sshd.log")]);
-        let sshd = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the system does it");
-        let host = Host { sshd, config: folder.join("ssh_config") };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let sshd = command.spawn().expect("sshd starts");
+        let host = Host { command, sshd, config: folder.join("ssh_config") };
         let is_up = || {
             let mut ssh = Command::new("ssh");
             ssh.arg("-F").arg(&host.config).args(["box", "true"]);
@@ -260,6 +257,20 @@ impl Host {
         let file = sandbox.home().join("lspool.toml");
         fs::write(&file, config).expect("the system does it");
         file
+    }
+}
+
+impl Host {
+    /// Nobody listens any more, and all connections break.
+    fn go_away(&mut self) {
+        self.sshd.kill().ok();
+        self.sshd.wait().ok();
+        let config = self.config.to_str().expect("it is text").to_owned();
+        kill(&processes(|line| line.contains(&config)));
+    }
+
+    fn come_back(&mut self) {
+        self.sshd = self.command.spawn().expect("sshd starts");
     }
 }
 
@@ -306,6 +317,37 @@ fn server_on_another_host_survives_no_connection() {
 
     kill(&[editor.pid()]);
     wait_until("no server is left", || servers().is_empty());
+}
+
+/// As long as nobody listens, lspool tries again, more often than the server may crash. Edits meanwhile count.
+#[test]
+fn server_on_a_host_that_was_away_knows_all_edits() {
+    let sandbox = Sandbox::new();
+    let Some(mut host) = Host::start(&sandbox) else { return };
+    let document = uri(&sandbox.write("a.py", "import os\nvalue = os.getcwd()\n"));
+    let config = host.config(&sandbox, real::pyright().to_str().expect("it is text"), "");
+    let text = fs::read_to_string(&config).expect("it was written");
+    // The end of the connection itself counts as a crash, because something has killed the engine's client.
+    fs::write(&config, text.replace("[server.far]", "[server.far]\nmax_restarts = 1")).expect("it is ours");
+    let editor = start(&sandbox, &config);
+    open(&editor, &sandbox, &document);
+    assert!(hover(&editor, &document).contains("getcwd"));
+
+    host.go_away();
+    let state = || editor.ok("lspool/status", json!({}))["backends"][0].clone();
+    for name in ["getpid", "getppid", "getlogin"] {
+        let text = format!("import os\nvalue = os.{name}()\n");
+        let document = json!({"uri": document, "version": 2});
+        let change = json!({"textDocument": document, "contentChanges": [{"text": text}]});
+        editor.notify("textDocument/didChange", change);
+        let before = state()["restarts"].as_u64();
+        wait_until("another attempt fails", || state()["restarts"].as_u64() > before);
+    }
+    wait_until("an attempt has failed", || state().to_string().contains("cannot be reached"));
+    host.come_back();
+    wait_until("the server is back", || state()["state"] == "ready");
+    assert!(hover(&editor, &document).contains("getlogin"));
+    assert_eq!(state()["crashes"], 1, "{}", state());
 }
 
 #[test]

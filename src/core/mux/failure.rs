@@ -29,6 +29,8 @@ pub(crate) enum Cause {
     Crashed,
     /// Its stream broke, it read nothing, or it hung, so lspool ended it.
     Transport,
+    /// The server runs elsewhere, and its engine does not get there.
+    Unreachable,
     /// The process could not start, or has failed too often.
     Unavailable,
     /// The process crashed repeatedly, and the next one starts only after a while.
@@ -119,6 +121,7 @@ impl Failure {
         let (code, name) = match self.cause {
             Cause::Crashed => (ErrorCode::RequestFailed, "crashed"),
             Cause::Transport => (ErrorCode::RequestFailed, "transport"),
+            Cause::Unreachable => (ErrorCode::RequestFailed, "unreachable"),
             Cause::Restarting => (ErrorCode::RequestFailed, "restarting"),
             Cause::NotStarted => (ErrorCode::RequestFailed, "not started"),
             Cause::Unavailable => (ErrorCode::RequestFailed, "unavailable"),

@@ -404,7 +404,7 @@ fn elsewhere(
         max_message: server.max_message,
         write_stall: server.write_stall,
         root: None,
-        remote: Some(Remote { name: place_name(remote), paths }),
+        remote: Some(Remote { engine: remote.engine, name: place_name(remote), paths }),
     };
     let (name, server) = (name.to_owned(), server.clone());
     Ok(Target { name, server, launch, place: found.place, skipped: found.skipped })

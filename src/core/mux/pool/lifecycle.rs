@@ -103,6 +103,21 @@ pub(crate) enum Death {
     Fails,
 }
 
+/// Why a process is gone that was not asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Crash,
+    /// It runs elsewhere, and there is no way to it. **That is no fault of the server**, so it spends no budget.
+    Unreachable,
+}
+
+/// How attempts to get to a server elsewhere follow each other: at once, then after 1 s, doubled up to 30 s.
+fn connecting(policy: &Policy) -> Policy {
+    let (initial, max) = (Duration::from_secs(1), Duration::from_secs(30));
+    let backoff = Backoff { initial, max, multiplier: 2000, jitter: policy.backoff.jitter };
+    Policy { max_restarts: usize::MAX, immediate_first: true, backoff, ..policy.clone() }
+}
+
 /// The demand for another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
@@ -122,6 +137,8 @@ pub(crate) struct Lifecycle {
     /// Whether the last process died unasked, without a successor yet.
     died: bool,
     budget: Budget,
+    /// Attempts to get to a server elsewhere, since the last one that succeeded.
+    attempts: Budget,
     n_restarts: u64,
     /// How many processes have died unasked.
     n_crashes: u64,
@@ -142,6 +159,7 @@ impl Lifecycle {
             has_been_ready: false,
             died: false,
             budget: Budget::default(),
+            attempts: Budget::default(),
             n_restarts: 0,
             n_crashes: 0,
             n_failed_starts: 0,
@@ -196,6 +214,11 @@ impl Lifecycle {
             let window = policy.restart_window.as_secs_f64();
             format!("; it crashed {} times within {window} s", policy.max_restarts + 1)
         })
+    }
+
+    /// The time until the next attempt to get to it, which is not limited in number.
+    fn wait_for_way(&mut self, now: Instant, policy: &Policy, chance: u64) -> Option<Duration> {
+        self.attempts.spend(now, &connecting(policy), chance)
     }
 
     /// Whether any process of it has ever been ready.
@@ -302,6 +325,7 @@ impl Lifecycle {
     pub(crate) fn ready(&mut self, now: Instant) -> Option<Handshake> {
         let LifecycleState::Initializing { handshake, .. } = self.state else { return None };
         self.has_been_ready = true;
+        self.attempts = Budget::default();
         self.enter(now, LifecycleState::Ready);
         Some(handshake)
     }
@@ -361,6 +385,7 @@ impl Lifecycle {
         generation: Generation,
         policy: &Policy,
         demand: Demand,
+        end: End,
         chance: u64,
     ) -> Option<Death> {
         if generation != self.generation || !self.alive {
@@ -375,17 +400,20 @@ impl Lifecycle {
             LifecycleState::Spawning { .. }
             | LifecycleState::Initializing { .. }
             | LifecycleState::Ready
-            | LifecycleState::Degraded => Some(self.died(now, policy, demand, chance)),
+            | LifecycleState::Degraded => Some(self.died(now, policy, demand, end, chance)),
         }
     }
 
-    fn died(&mut self, now: Instant, policy: &Policy, demand: Demand, chance: u64) -> Death {
+    fn died(&mut self, now: Instant, policy: &Policy, demand: Demand, end: End, chance: u64) -> Death {
         self.died = true;
-        self.n_crashes += 1;
-        let wait = match policy.restart {
-            Restart::Never => None,
-            Restart::OnFailure | Restart::Always if self.is_hopeless() => None,
-            Restart::OnFailure | Restart::Always => self.budget.spend(now, policy, chance),
+        self.n_crashes += u64::from(end == End::Crash);
+        let wait = match (policy.restart, end) {
+            (Restart::Never, _) => None,
+            (Restart::OnFailure | Restart::Always, _) if self.is_hopeless() => None,
+            (Restart::OnFailure | Restart::Always, End::Unreachable) => {
+                self.wait_for_way(now, policy, chance)
+            }
+            (Restart::OnFailure | Restart::Always, End::Crash) => self.budget.spend(now, policy, chance),
         };
         let (death, state) = match wait {
             None => (Death::Fails, LifecycleState::Failed),
@@ -404,8 +432,9 @@ impl Lifecycle {
     }
 
     /// Whether another process would follow if the process died now.
-    pub(super) fn would_restart(&self, now: Instant, policy: &Policy) -> bool {
-        policy.restart != Restart::Never && !self.is_hopeless() && self.budget.allows_another(now, policy)
+    pub(super) fn would_restart(&self, now: Instant, policy: &Policy, end: End) -> bool {
+        let is_allowed = end == End::Unreachable || self.budget.allows_another(now, policy);
+        policy.restart != Restart::Never && !self.is_hopeless() && is_allowed
     }
 }
 

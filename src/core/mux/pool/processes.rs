@@ -10,6 +10,7 @@ use serde_json::json;
 use tracing::{debug, info, warn};
 
 use crate::{
+    config::Stage,
     core::{
         event::{BackendId, Displaced, Effect, Exit, Peer, ProcessId, SpawnFailure},
         ids::ConversationId,
@@ -19,7 +20,7 @@ use crate::{
             merge::group,
             pool::{
                 backend::{Backend, Fault, Idling},
-                lifecycle::{Death, Demand, Handshake, LifecycleState, Todo},
+                lifecycle::{Death, Demand, End, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
             session::{Replay, documents::Encoding, folders::folders_of},
@@ -28,6 +29,10 @@ use crate::{
     },
     rpc::{Frame, Kind},
 };
+
+fn end_of(cause: Cause) -> End {
+    if cause == Cause::Unreachable { End::Unreachable } else { End::Crash }
+}
 
 /// A process is gone, or has failed to start.
 #[derive(Debug)]
@@ -324,6 +329,14 @@ impl Mux {
             backend.life.state(),
             LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. }
         );
+        let remote = self.servers.get(backend.server).launch().remote.as_ref();
+        let stage = if is_starting { Stage::Starting } else { Stage::Ready };
+        let is_unreachable = match exit {
+            Exit::Code(code) if backend.life.has_been_ready() => {
+                remote.is_some_and(|it| it.engine.is_unreachable(code, stage))
+            }
+            Exit::Code(_) | Exit::Signal(_) | Exit::Unknown => false,
+        };
         // A process that another program has killed says nothing about the next one.
         if is_starting && (backend.is_terminated() || !exit.is_from_outside()) {
             backend.life.note_failed_start();
@@ -334,6 +347,7 @@ impl Mux {
             None if backend.closed_at.is_some() && matches!(exit, Exit::Code(0) | Exit::Signal(SIGTERM)) => {
                 (Cause::Transport, "was ended (it had closed its stdout)".to_owned(), stderr)
             }
+            None if is_unreachable => (Cause::Unreachable, format!("cannot be reached ({exit})"), stderr),
             None if exit.is_from_outside() => (Cause::Crashed, format!("exited ({exit})"), ""),
             None => (Cause::Crashed, format!("exited ({exit})"), stderr),
         };
@@ -374,7 +388,7 @@ impl Mux {
             LifecycleState::Spawning { .. }
             | LifecycleState::Initializing { .. }
             | LifecycleState::Ready
-            | LifecycleState::Degraded => goes_on && backend.life.would_restart(now, policy),
+            | LifecycleState::Degraded => goes_on && backend.life.would_restart(now, policy, end_of(cause)),
             LifecycleState::Stopped | LifecycleState::Failed => false,
         };
         let outlook = if comes_back { Outlook::Follows } else { Outlook::Ends };
@@ -393,7 +407,7 @@ impl Mux {
             true => Demand::Somebody,
             false => Demand::Nobody,
         };
-        let death = backend.life.exited(now, process.generation, policy, demand, chance)?;
+        let death = backend.life.exited(now, process.generation, policy, demand, end_of(cause), chance)?;
         backend.pid = None;
         let is_expected = !matches!(before, LifecycleState::Ready | LifecycleState::Degraded);
         let cause = if death == Death::Expected && is_expected { Cause::NotStarted } else { cause };

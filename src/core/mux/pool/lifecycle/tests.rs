@@ -26,7 +26,7 @@ fn crash_loop_ends_although_handshakes_succeed() {
     let mut waits = Vec::new();
     loop {
         now += Duration::from_secs(2);
-        let death = it.exited(now, it.generation(), &policy, Demand::Somebody, 0);
+        let death = it.exited(now, it.generation(), &policy, Demand::Somebody, End::Crash, 0);
         let LifecycleState::Restarting { at } = it.state() else {
             assert_eq!((death, it.state()), (Some(Death::Fails), LifecycleState::Failed));
             break;
@@ -47,7 +47,10 @@ fn restart_budget_recovers_as_window_slides() {
     let mut now = Instant::now();
     let (mut it, policy) = (ready(now), policy());
     for _ in 0..50 {
-        assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, 0), Some(Death::Restarts));
+        assert_eq!(
+            it.exited(now, it.generation(), &policy, Demand::Somebody, End::Crash, 0),
+            Some(Death::Restarts)
+        );
         now += policy.restart_window / 4;
         it.spawn(now, Handshake::Own, now);
         it.spawned(now);
@@ -64,10 +67,16 @@ fn server_that_was_never_ready_starts_at_most_twice() {
     it.spawn(now, Handshake::Editor, now);
     it.spawned(now);
     it.note_failed_start();
-    assert_eq!(it.exited(now, it.generation(), &policy(), Demand::Somebody, 0), Some(Death::Restarts));
+    assert_eq!(
+        it.exited(now, it.generation(), &policy(), Demand::Somebody, End::Crash, 0),
+        Some(Death::Restarts)
+    );
     it.spawn(now, Handshake::Own, now);
     it.note_failed_start();
-    assert_eq!(it.exited(now, it.generation(), &policy(), Demand::Somebody, 0), Some(Death::Fails));
+    assert_eq!(
+        it.exited(now, it.generation(), &policy(), Demand::Somebody, End::Crash, 0),
+        Some(Death::Fails)
+    );
     assert!(it.has_failed_to_start());
     it.try_again(now);
     it.start(now);
@@ -82,24 +91,30 @@ fn server_killed_from_outside_before_it_was_ready_has_its_whole_budget() {
     for _ in 0..policy.max_restarts {
         it.spawn(now, Handshake::Own, now);
         it.spawned(now);
-        assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, 0), Some(Death::Restarts));
+        assert_eq!(
+            it.exited(now, it.generation(), &policy, Demand::Somebody, End::Crash, 0),
+            Some(Death::Restarts)
+        );
         now += it.wait(now).unwrap();
     }
     it.spawn(now, Handshake::Own, now);
-    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, 0), Some(Death::Fails));
+    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, End::Crash, 0), Some(Death::Fails));
 }
 
 #[test]
 fn unneeded_process_restarts_only_with_policy_always() {
     let now = Instant::now();
     let (mut it, mut policy) = (ready(now), policy());
-    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Nobody, 0), Some(Death::Stops));
+    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Nobody, End::Crash, 0), Some(Death::Stops));
     it = ready(now);
     policy.restart = Restart::Always;
-    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Nobody, 0), Some(Death::Restarts));
+    assert_eq!(
+        it.exited(now, it.generation(), &policy, Demand::Nobody, End::Crash, 0),
+        Some(Death::Restarts)
+    );
     it = ready(now);
     policy.restart = Restart::Never;
-    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, 0), Some(Death::Fails));
+    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, End::Crash, 0), Some(Death::Fails));
 }
 
 #[test]
@@ -190,7 +205,7 @@ proptest! {
                 Step::Silent => it.silent(now),
                 Step::Heard => it.heard(now),
                 Step::Exits { wanted } => if let Some(generation) = lives.take() {
-                    let (before, death) = (it.state(), it.exited(now, generation, &policy, if wanted { Demand::Somebody } else { Demand::Nobody }, 0));
+                    let (before, death) = (it.state(), it.exited(now, generation, &policy, if wanted { Demand::Somebody } else { Demand::Nobody }, End::Crash, 0));
                     let asked = matches!(before, LifecycleState::Stopped | LifecycleState::Failed | LifecycleState::Restarting { .. } | LifecycleState::Waiting);
                     prop_assert_eq!(death == Some(Death::Expected), asked, "{:?} {:?}", before, death);
                     prop_assert!(!matches!(said, Some(Step::Stop)) || matches!(it.state(), LifecycleState::Stopped | LifecycleState::Waiting));
@@ -198,7 +213,7 @@ proptest! {
                 },
                 Step::LateExit(ago) => if let Some(older) = it.generation().0.checked_sub(ago) {
                     let before = format!("{it:?}");
-                    prop_assert_eq!(it.exited(now, Generation(older), &policy, Demand::Somebody, 0), None);
+                    prop_assert_eq!(it.exited(now, Generation(older), &policy, Demand::Somebody, End::Crash, 0), None);
                     prop_assert_eq!(format!("{it:?}"), before);
                 },
                 Step::Pass(millis) => now += Duration::from_millis(millis.into()),
@@ -208,8 +223,30 @@ proptest! {
         // A restart starts it from any state.
         it.restart(now);
         if let Some(generation) = lives {
-            it.exited(now, generation, &policy, Demand::Nobody, 0);
+            it.exited(now, generation, &policy, Demand::Nobody, End::Crash, 0);
         }
         prop_assert!(it.is_due(now), "{:?}", it);
     }
+}
+
+#[test]
+fn server_without_a_way_to_it_spends_no_budget() {
+    let mut now = Instant::now();
+    let (mut it, policy) = (ready(now), Policy { max_restarts: 1, ..policy() });
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        let death = it.exited(now, it.generation(), &policy, Demand::Somebody, End::Unreachable, 0);
+        let LifecycleState::Restarting { at } = it.state() else { panic!("{death:?}") };
+        waits.push((at - now).as_secs());
+        now = at;
+        it.spawn(now, Handshake::Own, now);
+        it.spawned(now);
+    }
+    assert_eq!(waits, [0, 1, 2, 4, 8, 16, 30, 30]);
+    it.ready(now);
+    assert_eq!(
+        it.exited(now, it.generation(), &policy, Demand::Somebody, End::Crash, 0),
+        Some(Death::Restarts)
+    );
+    assert_eq!(it.n_crashes(), 1);
 }

@@ -161,8 +161,7 @@ impl Mux {
         let Prepared { config, server: settings, launch, missing, has_code_tools, .. } = prepared;
         server.limit_told &= server.settings.memory_limit == settings.memory_limit;
         let before = server.max_processes();
-        (server.settings, server.config) = (settings, config);
-        server.set_launch(launch);
+        (server.settings, server.config, server.launch) = (settings, config, launch);
         server.shrinks |= server.max_processes() < before;
         (server.missing, server.is_gone, server.has_code_tools) = (missing, false, has_code_tools);
         // A setting decides when a backend counts as idle.

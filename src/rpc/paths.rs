@@ -31,6 +31,9 @@ pub struct PathPair {
     pub remote: String,
 }
 
+/// Where a server elsewhere has the files of this machine that it does not have, if it has others of their name.
+const OURS: &str = "/.lspool/local";
+
 /// The folders that a server has elsewhere.
 #[derive(Debug)]
 pub(crate) struct PathMap {
@@ -57,7 +60,8 @@ impl PathMap {
             all
         };
         let to_remote = by_longest(sides.clone().collect());
-        let to_local = by_longest(sides.map(|(local, remote)| (remote, local)).collect());
+        let ours = (Folder::of(OURS), Folder::of("/"));
+        let to_local = by_longest(sides.map(|(local, remote)| (remote, local)).chain([ours]).collect());
         differ.then_some(PathMap { to_remote, to_local, open: BTreeMap::new() })
     }
 
@@ -134,17 +138,30 @@ impl PathMap {
         {
             return Some(spelled.clone());
         }
+        if has_dots(path) {
+            return None;
+        }
         let mut pairs = self.pairs(way).iter();
-        let (to, rest) = pairs.find_map(|(from, to)| Some((to, from.rest_of_uri(path)?)))?;
-        let path = format!("{}{rest}", to.uri());
+        let mapped = pairs.find_map(|(from, to)| Some(format!("{}{}", to.uri(), from.rest_of_uri(path)?)));
+        let hides = |it: &Folder| it.rest_of_uri(path).is_some();
+        let path = mapped.or_else(|| self.is_hidden(way, hides).then(|| format!("{OURS}{path}")))?;
         Some(format!("{before}{}", if path.is_empty() { "/" } else { &path }))
+    }
+
+    /// Whether a path of this machine that the server does not have is one of other files there.
+    fn is_hidden(&self, way: Way, hides: impl Fn(&Folder) -> bool) -> bool {
+        way == Way::ToRemote && self.to_local.iter().any(|(remote, _)| hides(remote))
     }
 
     /// A plain path on the other side. It may end in a pattern.
     fn path(&self, path: &str, way: Way) -> Option<String> {
+        if has_dots(path) {
+            return None;
+        }
         let mut pairs = self.pairs(way).iter();
-        let (to, rest) = pairs.find_map(|(from, to)| Some((to, from.rest_of_path(path)?)))?;
-        let path = format!("{}{rest}", to.path());
+        let mapped = pairs.find_map(|(from, to)| Some(format!("{}{}", to.path(), from.rest_of_path(path)?)));
+        let hides = |it: &Folder| it.rest_of_path(path).is_some();
+        let path = mapped.or_else(|| self.is_hidden(way, hides).then(|| format!("{OURS}{path}")))?;
         Some(if path.is_empty() { "/".to_owned() } else { path })
     }
 
@@ -162,6 +179,11 @@ impl PathMap {
         out.push_str(rest);
         (out != text).then_some(out)
     }
+}
+
+/// Whether a path leads upwards: nobody knows where it ends on the other side.
+fn has_dots(path: &str) -> bool {
+    path.split('/').any(|it| it == ".." || it.eq_ignore_ascii_case("%2e%2e"))
 }
 
 /// The mapping in one direction.

@@ -156,7 +156,7 @@ impl Admin {
         changed.extend(sections.iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| *name));
         let mut group = prepared.group.take();
         let others = group.as_mut().map(|it| std::mem::take(&mut it.others)).unwrap_or_default();
-        let relaunch = *server.launch() != prepared.launch || mux.has_new_launch(&others);
+        let relaunch = server.launch != prepared.launch || mux.has_new_launch(&others);
         if server.settings != prepared.server || mux.has_new_settings(&others) {
             changed.push("settings");
         }

@@ -14,7 +14,7 @@ use crate::{
             session::Session,
         },
     },
-    rpc::{Frame, Patch, PathMap, member},
+    rpc::{Patch, member},
 };
 
 /// A server: its launch, and the session for its processes.
@@ -24,9 +24,7 @@ pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) name: String,
     pub(crate) settings: ServerConfig,
-    launch: Arc<Launch>,
-    /// The folders that it has elsewhere.
-    paths: Option<PathMap>,
+    pub(crate) launch: Arc<Launch>,
     pub(crate) config: Arc<Config>,
     /// Why it cannot start, if the executable is missing.
     pub(crate) missing: Option<String>,
@@ -75,25 +73,6 @@ impl Server {
         &self.session
     }
 
-    pub(crate) fn launch(&self) -> &Arc<Launch> {
-        &self.launch
-    }
-
-    pub(super) fn set_launch(&mut self, launch: Arc<Launch>) {
-        self.paths = paths(&launch);
-        self.launch = launch;
-    }
-
-    /// A message with the paths that the server has elsewhere.
-    pub(super) fn outgoing(&mut self, frame: Frame) -> Frame {
-        self.paths.as_mut().and_then(|it| it.outgoing(&frame)).unwrap_or(frame)
-    }
-
-    /// A message of the server with the paths of this machine.
-    pub(super) fn incoming(&self, frame: Frame) -> Frame {
-        self.paths.as_ref().and_then(|it| it.incoming(&frame)).unwrap_or(frame)
-    }
-
     pub(crate) fn session_mut(&mut self) -> &mut Session {
         &mut self.session
     }
@@ -123,10 +102,6 @@ impl Server {
     }
 }
 
-fn paths(launch: &Launch) -> Option<PathMap> {
-    launch.remote.as_ref().and_then(|it| PathMap::new(&it.paths))
-}
-
 /// The parameters for starting a server.
 pub(crate) struct Definition {
     pub(crate) name: String,
@@ -151,7 +126,6 @@ impl Servers {
             id,
             name,
             settings,
-            paths: paths(&launch),
             launch,
             config,
             missing,
@@ -182,11 +156,6 @@ impl Servers {
     /// The server of a backend.
     pub(crate) fn of(&self, backend: &Backend) -> &Server {
         self.get(backend.server)
-    }
-
-    /// Whether some have folders elsewhere, so that paths in messages are mapped.
-    pub(super) fn map_paths(&self) -> bool {
-        self.all.iter().any(|it| it.paths.is_some())
     }
 
     /// The server for everything without another place; `None` before the search for it has ended.

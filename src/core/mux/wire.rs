@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 use super::{Mux, pool::lifecycle::LifecycleState};
 use crate::{
     core::{
-        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId, ServerId},
+        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
         mux::{
             failure::{Cause, Failure},
             pool::{backend::Backend, refusal::is_refusable},
@@ -82,26 +82,13 @@ impl Mux {
 
     /// Sends a message to a process, past its queue.
     pub(crate) fn tell(&mut self, process: ProcessId, frame: Frame) {
-        let frame = match self.maps_paths_of(process) {
-            Some(id) => self.servers.get_mut(id).outgoing(frame),
-            None => frame,
-        };
-        self.wire.send(Peer::Backend(process), frame);
+        let mapped = self.backends.paths_of(process.backend).and_then(|it| it.outgoing(&frame));
+        self.wire.send(Peer::Backend(process), mapped.unwrap_or(frame));
     }
 
     /// A message of a process, before anybody looks at it: from here on, all paths are of this machine.
-    pub(crate) fn received(&self, process: ProcessId, frame: Frame) -> Frame {
-        match self.maps_paths_of(process) {
-            Some(id) => self.servers.get(id).incoming(frame),
-            None => frame,
-        }
-    }
-
-    fn maps_paths_of(&self, process: ProcessId) -> Option<ServerId> {
-        if !self.servers.map_paths() {
-            return None;
-        }
-        self.backend(process.backend).map(|it| it.server)
+    pub(crate) fn received(&mut self, process: ProcessId, frame: Frame) -> Frame {
+        self.backends.paths_of(process.backend).and_then(|it| it.incoming(&frame)).unwrap_or(frame)
     }
 
     /// Sends a message to the editor.

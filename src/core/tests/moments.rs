@@ -358,11 +358,11 @@ fn restart_searches_for_moved_server_again() {
     it.event(Event::SpawnFailed(process(1, 2), gone()));
     // It is somewhere else.
     let of_a = it.core.mux.backends()[crate::core::event::BackendId(1)].name.clone();
-    let launch = Arc::clone(it.core.mux.servers().first().unwrap().launch());
+    let launch = Arc::clone(&it.core.mux.servers().first().unwrap().launch);
     it.server.args = vec!["--moved".to_owned()];
     it.editor(json!({"id": 2, "method": "lspool/restart", "params": {"name": of_a}}));
     assert_eq!(it.spawned.last(), Some(&process(1, 3)));
-    assert_ne!(it.core.mux.servers().first().unwrap().launch(), &launch);
+    assert_ne!(it.core.mux.servers().first().unwrap().launch, launch);
 }
 
 #[test]

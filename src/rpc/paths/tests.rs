@@ -132,6 +132,27 @@ fn open_document_comes_back_as_the_editor_spells_it() {
     assert_eq!(params(&it.incoming(&there).unwrap())["uri"], format!("{HERE}/[id]/a%2Bb.ts"));
 }
 
+/// Otherwise two files would become one.
+#[test]
+fn local_file_with_the_name_of_a_remote_one_is_another_file() {
+    let ours = json!({"uri": "file:///app/b.py", "cwd": "/app"});
+    let there = json!({"uri": "file:///.lspool/local/app/b.py", "cwd": "/.lspool/local/app"});
+    assert_eq!(remote(&ours), there);
+    assert_eq!(local(&there), ours);
+    let upwards = json!({"uri": "file:///app/../etc/x", "cwd": "/app/../etc"});
+    assert_eq!(local(&upwards), upwards);
+}
+
+#[test]
+fn texts_for_documents_stay_as_they_are() {
+    let texts = json!({
+        "insertText": {"kind": "snippet", "value": "see file:///app/x"}, "textEditText": "file:///app/x",
+        "label": [{"value": "file:///app/x", "tooltip": "t"}], "placeholder": "/app/x", "newName": "file:///app",
+        "arguments": [{"newText": "/app/x", "edits": [{"snippet": {"value": "file:///app/x"}}]}],
+    });
+    assert_eq!(local(&texts), texts);
+}
+
 #[test]
 fn links_in_texts_lead_to_local_files() {
     let hover = json!({"contents": {"kind": "markdown", "value":

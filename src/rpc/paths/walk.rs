@@ -26,11 +26,12 @@ pub(super) trait Mapping {
     fn has_prose(&self) -> bool;
 }
 
-/// Strings under these keys are texts, names, or what only a server understands.
-const NEVER: [&str; 13] = [
-    "text",
-    "newText",
-    "insertText",
+/// Under these keys are texts of documents.
+const TEXTS: [&str; 7] =
+    ["text", "newText", "insertText", "textEditText", "snippet", "placeholder", "newName"];
+
+/// Under these keys are names, or what only a server understands.
+const NAMES: [&str; 10] = [
     "label",
     "filterText",
     "sortText",
@@ -162,8 +163,6 @@ impl<M: Mapping> Walk<'_, M> {
             }
         }
         self.cursor.take(self.cursor.peek()?, "expected a bracket").ok()?;
-        // A list under such a key has more than names, as the parts of a label.
-        let class = if class == Class::Never && end == b'}' { Class::Plain } else { class };
         self.open.push(Container { end, class });
         Some(Next::First)
     }
@@ -173,7 +172,7 @@ impl<M: Mapping> Walk<'_, M> {
         if end == b']' {
             return Some(Next::Value(class));
         }
-        let key = self.string(Class::Plain)?;
+        let key = self.string(if class == Class::Never { Class::Never } else { Class::Plain })?;
         self.cursor.skip_space();
         self.cursor.take(b':', "expected a colon").ok()?;
         if key == "data" {
@@ -187,11 +186,15 @@ impl<M: Mapping> Walk<'_, M> {
     fn class_of(&self, around: Class, key: &str) -> Class {
         let is_in = |keys: &[&str]| keys.contains(&key);
         match around {
+            _ if is_in(&TEXTS) => Class::Never,
+            // A part of a label leads to a place.
+            Class::Never if is_in(&["location", "command"]) => Class::Plain,
+            Class::Never => Class::Never,
             Class::Paths => Class::Paths,
             _ if is_in(&PATHS) => Class::Paths,
-            _ if is_in(&NEVER) => Class::Never,
+            _ if is_in(&NAMES) => Class::Never,
             _ if self.mapping.has_prose() && is_in(&PROSE) => Class::Prose,
-            Class::Never | Class::Plain | Class::Prose => Class::Plain,
+            Class::Plain | Class::Prose => Class::Plain,
         }
     }
 

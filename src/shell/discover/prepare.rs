@@ -13,13 +13,13 @@ use super::{
     path::{Skipped, Workspace, is_executable, on_path, real},
     places::PACKAGE,
     plan::{GroupPlan, Plan, plan},
-    remote::{Words, engine_args, mounts, place_name},
+    remote::{Words, engine_args, is_for_engine, mounts, place_name, usable},
     roots,
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
     agents::{Registry, unknown_tiers, unused_by_leads},
-    config::{Config, MemberConfig, RemoteConfig, ServerConfig, ServerKind, presets::package_of},
+    config::{Config, Engine, MemberConfig, RemoteConfig, ServerConfig, ServerKind, presets::package_of},
     core::event::{Group, Launch, Member, Prepared, Remote},
     rpc::PathPair,
 };
@@ -396,10 +396,13 @@ fn elsewhere(
         }
         None => mounts(remote, &found.program, first).map_err(plain)?,
     };
+    let paths = usable(paths, workspace.folders());
+    let is_container = matches!(remote.engine, Engine::Docker | Engine::Podman);
+    let env = server.env.clone().into_iter().filter(|(name, _)| !(is_container && is_for_engine(name)));
     let launch = Launch {
         program: found.program,
         args,
-        env: server.env.clone().into_iter().collect(),
+        env: env.collect(),
         cwd: None,
         max_message: server.max_message,
         write_stall: server.write_stall,

@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    fs,
+    io::Read,
+    path::{Component, Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc,
     thread,
@@ -17,13 +19,17 @@ use crate::{
 };
 
 /// Runs the server, and ends it when the input is over: 2 s later with SIGTERM, 2 s later with SIGKILL. Engines leave
-/// a server behind whose client is killed. Also ends what a server leaves in its group. Keeps the exit code.
+/// a server behind whose client is killed. Also ends what a server leaves in its group, and keeps the exit code, unless
+/// the engine is in that group too.
 ///
 /// `cat` must let go of the pipe when its input ends, or the server never sees the end.
 const TAIL: &str = r#"trap : TERM; { trap - TERM; cat; exec >&-; sleep 2; trap "" TERM; kill -TERM 0; trap - TERM; sleep 2; kill -KILL 0; } | { trap : TERM; "$@"; s=$?; kill -TERM 0; (sleep 1; kill -KILL 0) </dev/null >/dev/null 2>&1 & exit $s; }"#;
 
 /// How long an engine may take to describe a container.
 const INSPECT: Duration = Duration::from_secs(5);
+
+/// So much of what an engine says is read.
+const MOST: u64 = 1 << 20;
 
 /// The server, as its section says it.
 pub(super) struct Words<'a> {
@@ -40,6 +46,12 @@ pub(super) struct Words<'a> {
 pub(super) fn engine_args(remote: &RemoteConfig, words: &Words<'_>) -> Result<Vec<String>, String> {
     let target = remote.target.as_deref().unwrap_or_default();
     let cwd = words.cwd.map(|it| it.to_string_lossy().into_owned());
+    if words.command.starts_with("~/") {
+        let command = words.command;
+        return Err(format!(
+            "{command:?} is of the other side, where lspool does not know `~`: write the whole path"
+        ));
+    }
     let passes_env = matches!(remote.engine, Engine::Docker | Engine::Podman | Engine::Command);
     if !passes_env && !words.env.is_empty() {
         return Err(format!(
@@ -53,14 +65,20 @@ pub(super) fn engine_args(remote: &RemoteConfig, words: &Words<'_>) -> Result<Ve
     match remote.engine {
         Engine::Docker | Engine::Podman => {
             add(&["exec", "-i"]);
-            if let Some(cwd) = &cwd {
+            let is_known = cwd.as_ref().is_some_and(|it| it.starts_with('/'));
+            if let Some(cwd) = cwd.as_ref().filter(|_| is_known) {
                 add(&["-w", cwd]);
             }
-            // By name: a value may be secret, and everybody can read a command line.
-            words.env.keys().for_each(|name| add(&["-e", name]));
+            for (name, value) in words.env {
+                match is_for_engine(name) {
+                    true => add(&["-e", &format!("{name}={value}")]),
+                    // By name: a value may be secret, and everybody can read a command line.
+                    false => add(&["-e", name]),
+                }
+            }
             args.extend_from_slice(&remote.engine_args);
             args.push(target.to_owned());
-            args.extend(wrapped(remote.cleanup, None, words));
+            args.extend(wrapped(remote.cleanup, cwd.as_deref().filter(|_| !is_known), words));
         }
         Engine::Kubectl => {
             let parts: Vec<&str> = target.split('/').collect();
@@ -117,9 +135,19 @@ fn wrapped(cleanup: Cleanup, cwd: Option<&str>, words: &Words<'_>) -> Vec<String
         (Cleanup::None, Some(_)) => "exec \"$@\"",
         (Cleanup::None, None) => return server().collect(),
     };
-    let enter = cwd.map(|it| format!("cd {} || exit 1; ", quoted(it))).unwrap_or_default();
+    let folder = |it: &str| match it.strip_prefix('~') {
+        Some(rest) => format!("\"$HOME\"{}", quoted(rest)),
+        None => quoted(it),
+    };
+    let enter = cwd.map(|it| format!("cd {} || exit 1; ", folder(it))).unwrap_or_default();
     let shell = ["sh".to_owned(), "-c".to_owned(), enter + run, "lspool".to_owned()];
     shell.into_iter().chain(server()).collect()
+}
+
+/// Variables that would change what the client of docker or podman does. Their values are no secrets.
+pub(super) fn is_for_engine(name: &str) -> bool {
+    matches!(name, "PATH" | "HOME" | "TMPDIR")
+        || ["XDG_", "DOCKER_", "CONTAINER"].iter().any(|it| name.starts_with(it))
 }
 
 /// A word for a POSIX shell.
@@ -137,12 +165,39 @@ pub(super) fn place_name(remote: &RemoteConfig) -> String {
     [remote.engine.name(), target.unwrap_or_default()].join(" ").trim_end().to_owned()
 }
 
+/// The folders as messages name them: without `.` and repeated slashes, and under their real path too.
+pub(super) fn usable(pairs: Vec<PathPair>, folders: &[PathBuf]) -> Vec<PathPair> {
+    let mut all = Vec::new();
+    for PathPair { local, remote } in pairs {
+        let (local, remote) = (plain(&local), plain(&remote));
+        let real = fs::canonicalize(&local).ok().map(|it| it.to_string_lossy().into_owned());
+        let real = real.filter(|it| *it != local);
+        // A remote path becomes the first: the one that the editor uses.
+        let is_used = |it: &String| folders.iter().any(|folder| folder.starts_with(it));
+        let mut names = vec![local];
+        match real {
+            Some(real) if is_used(&real) => names.insert(0, real),
+            Some(real) => names.push(real),
+            None => {}
+        }
+        all.extend(names.into_iter().map(|local| PathPair { local, remote: remote.clone() }));
+    }
+    all
+}
+
+fn plain(path: &str) -> String {
+    let parts = Path::new(path).components().filter(|it| *it != Component::CurDir);
+    parts.collect::<PathBuf>().to_string_lossy().into_owned()
+}
+
 /// A mount, as docker and podman describe it.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Mount {
     r#type: String,
+    #[serde(default)]
     source: String,
+    #[serde(default)]
     destination: String,
 }
 
@@ -166,31 +221,49 @@ pub(super) fn mounts(
 }
 
 fn read_mounts(json: &[u8]) -> Result<Vec<PathPair>, String> {
-    let all: Vec<Mount> = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-    let binds = all.into_iter().filter(|it| it.r#type == "bind");
+    let all: Option<Vec<Mount>> = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    let is_bind =
+        |it: &Mount| it.r#type == "bind" && it.source.starts_with('/') && it.destination.starts_with('/');
+    let binds = all.into_iter().flatten().filter(is_bind);
     Ok(binds.map(|it| PathPair { local: it.source, remote: it.destination }).collect())
 }
 
 /// What a command writes to its stdout.
 fn output_within(mut command: Command, limit: Duration) -> Result<Vec<u8>, String> {
     let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let child = started.map_err(|error| error.to_string())?;
+    let mut child = started.map_err(|error| error.to_string())?;
     let pid = child.id();
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let errors = thread::spawn(move || read_some(stderr));
     let (tell, told) = mpsc::channel();
     // It may hang. Nobody waits for the thread then.
-    thread::spawn(move || tell.send(child.wait_with_output()));
-    let output = told.recv_timeout(limit).map_err(|_| {
+    thread::spawn(move || {
+        let output = read_some(stdout);
+        tell.send((output, child.wait()))
+    });
+    let (output, status) = told.recv_timeout(limit).map_err(|_| {
         end(pid);
         format!("no answer within {} s", limit.as_secs())
     })?;
-    let output = output.map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(output.stdout),
+    match status.map_err(|error| error.to_string())?.success() {
+        true => Ok(output),
         false => {
-            let text = String::from_utf8_lossy(&output.stderr);
-            Err(text.lines().next().unwrap_or("it failed without a word").trim().to_owned())
+            let errors = errors.join().unwrap_or_default();
+            let text = String::from_utf8_lossy(&errors);
+            // Warnings come before the error.
+            let last = text.lines().rfind(|it| !it.trim().is_empty());
+            Err(last.unwrap_or("it failed without a word").trim().to_owned())
         }
     }
+}
+
+/// The beginning of a stream: an engine says little. The rest is lost with the pipe.
+fn read_some(stream: Option<impl Read>) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(MOST).read_to_end(&mut out).ok();
+    }
+    out
 }
 
 fn end(pid: u32) {
@@ -271,6 +344,8 @@ mod tests {
         let docker = remote(Engine::Docker, "web", Cleanup::None);
         let said = words(&docker, None, &["TOKEN"]).unwrap();
         assert!(said.contains("-e | TOKEN | ") && !said.contains("secret"), "{said}");
+        let path = words(&docker, None, &["PATH"]).unwrap();
+        assert!(path.contains("-e | PATH=secret | "), "the client needs its own: {path}");
         let error = words(&remote(Engine::Ssh, "box", Cleanup::Sh), None, &["TOKEN"]).unwrap_err();
         assert!(error.starts_with("ssh cannot pass on `env` of [server.pyright]"), "{error}");
     }
@@ -293,12 +368,48 @@ mod tests {
     }
 
     #[test]
+    fn mounts_of_any_shape_are_read() {
+        assert_eq!(read_mounts(b"null"), Ok(Vec::new()));
+        let odd = br#"[{"Type":"bind"},{"Type":"bind","Source":"","Destination":"/"},{"Type":"tmpfs"}]"#;
+        assert_eq!(read_mounts(odd), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn folder_counts_under_each_of_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().canonicalize().unwrap().join("real"), folder.path().join("link"));
+        fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let text = |it: &Path| it.to_str().unwrap().to_owned();
+        let pair = || vec![PathPair { local: text(&link) + "//./", remote: "/app//x".to_owned() }];
+        let locals = |folders: &[PathBuf]| -> Vec<String> {
+            let all = usable(pair(), folders);
+            assert!(all.iter().all(|it| it.remote == "/app/x"), "{all:?}");
+            all.into_iter().map(|it| it.local).collect()
+        };
+        assert_eq!(locals(std::slice::from_ref(&link)), [text(&link), text(&real)]);
+        assert_eq!(locals(&[real.join("below")]), [text(&real), text(&link)]);
+    }
+
+    #[test]
+    fn home_of_the_other_side_is_not_known_here() {
+        let docker = words(&remote(Engine::Docker, "web", Cleanup::Sh), Some("~/my x"), &[]).unwrap();
+        assert!(
+            docker.starts_with("exec | -i | -x | web | sh | -c | cd \"$HOME\"'/my x' || exit 1; TAIL"),
+            "{docker}"
+        );
+    }
+
+    #[test]
     fn engine_that_fails_or_hangs_is_an_error() {
         let mut fails = Command::new("sh");
-        fails.args(["-c", "echo no such container >&2; exit 1"]);
+        fails.args(["-c", "echo WARNING: old >&2; echo no such container >&2; exit 1"]);
         assert_eq!(output_within(fails, INSPECT), Err("no such container".to_owned()));
         let mut hangs = Command::new("sleep");
         hangs.arg("60");
         assert!(output_within(hangs, Duration::from_millis(50)).unwrap_err().contains("no answer"));
+        let mut talks = Command::new("sh");
+        talks.args(["-c", "exec cat /dev/zero"]);
+        assert!(output_within(talks, INSPECT).is_err());
     }
 }

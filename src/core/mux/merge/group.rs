@@ -357,7 +357,7 @@ impl Mux {
 
     /// Whether one of the members after the first is started in another way than before.
     pub(crate) fn has_new_launch(&self, others: &[event::Member]) -> bool {
-        self.with_others(others).any(|(server, it)| **server.launch() != it.launch)
+        self.with_others(others).any(|(server, it)| *server.launch != it.launch)
     }
 
     /// Whether the configuration says something else of one of them.
@@ -400,8 +400,7 @@ impl Mux {
         for (server, it) in self.servers.iter_mut().skip(1).zip(others) {
             let event::Member { name: _, server: settings, launch, missing } = it;
             let before = server.max_processes();
-            (server.settings, server.missing) = (settings, missing);
-            server.set_launch(Arc::new(launch));
+            (server.settings, server.launch, server.missing) = (settings, Arc::new(launch), missing);
             server.shrinks |= server.max_processes() < before;
             (server.config, server.is_gone) = (Arc::clone(config), false);
         }

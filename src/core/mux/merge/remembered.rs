@@ -47,7 +47,7 @@ enum Lookup {
 fn started(server: &Server) -> Started {
     Started {
         member: server.name.clone(),
-        launch: Arc::clone(server.launch()),
+        launch: Arc::clone(&server.launch),
         params: server.session.initialize.clone(),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 
 /// The folder as the protocol has it in lists: its URI and its name.
 fn folders(server: &Server) -> Option<(String, Vec<u8>)> {
-    let root = server.launch().root.as_deref()?;
+    let root = server.launch.root.as_deref()?;
     let uri = file_uri(root);
     let name = root.file_name().map_or_else(String::new, |it| it.to_string_lossy().into_owned());
     let list = json!([{"uri": uri, "name": name}]).to_string().into_bytes();
@@ -22,7 +22,7 @@ fn folders(server: &Server) -> Option<(String, Vec<u8>)> {
 /// The parameters of `initialize` as a member gets them.
 pub(super) fn rooted(server: &Server, params: Vec<u8>) -> Vec<u8> {
     let Some((uri, list)) = folders(server) else { return params };
-    let path = server.launch().root.as_deref().map(|it| it.to_string_lossy().into_owned());
+    let path = server.launch.root.as_deref().map(|it| it.to_string_lossy().into_owned());
     let mut rooted = Patch::of(&params);
     rooted.set("rootUri", json!(uri).to_string().as_bytes());
     rooted.set("rootPath", json!(path).to_string().as_bytes());
@@ -45,6 +45,6 @@ impl Mux {
 
     /// Whether the editor's folders are not those of this member.
     pub(super) fn has_own_root(&self, server: ServerId) -> bool {
-        self.servers.get(server).launch().root.is_some()
+        self.servers.get(server).launch.root.is_some()
     }
 }

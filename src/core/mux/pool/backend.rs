@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::{
     core::{
-        event::{BackendId, ProcessId, ServerId},
+        event::{BackendId, Launch, ProcessId, ServerId},
         mux::{
             failure::Cause,
             items::Items,
@@ -27,7 +27,7 @@ use crate::{
             successor::Differences,
         },
     },
-    rpc::Frame,
+    rpc::{Frame, PathMap},
 };
 
 /// A deadline with its reason.
@@ -107,6 +107,8 @@ pub(crate) struct Backend {
     queue: VecDeque<Frame>,
     /// Whether a higher owner holds its queue.
     is_held: bool,
+    /// The folders that the process that runs has elsewhere. A reload may have changed the server's since.
+    paths: Option<PathMap>,
     /// What the process that runs is still to be told of the session.
     pub(crate) feed: Feed,
     /// Of the process that runs.
@@ -165,6 +167,7 @@ impl Backend {
             life: Lifecycle::new(now),
             queue: VecDeque::new(),
             is_held: false,
+            paths: None,
             feed: Feed::default(),
             pid: None,
             folders: Vec::new(),
@@ -192,6 +195,11 @@ impl Backend {
     /// Whether this is the current process.
     pub(crate) fn is_current(&self, process: ProcessId) -> bool {
         self.life.is_alive() && self.process() == process
+    }
+
+    /// Notes the folders that a new process has elsewhere.
+    pub(super) fn set_paths(&mut self, launch: &Launch) {
+        self.paths = launch.remote.as_ref().and_then(|it| PathMap::new(&it.paths));
     }
 
     /// Resets the state for a new process.
@@ -384,6 +392,11 @@ pub(crate) struct Backends {
 impl Backends {
     pub(crate) fn get(&self, id: BackendId) -> Option<&Backend> {
         self.all.get(&id)
+    }
+
+    /// The folders that a process has elsewhere. Runs for each message.
+    pub(crate) fn paths_of(&mut self, id: BackendId) -> Option<&mut PathMap> {
+        self.all.get_mut(&id)?.paths.as_mut()
     }
 
     pub(crate) fn get_mut(&mut self, id: BackendId) -> Option<&mut Backend> {

@@ -146,7 +146,8 @@ impl Mux {
         let handshake = if is_editors { Handshake::Editor } else { Handshake::Own };
         backend.life.spawn(now, handshake, now + server.settings.startup_timeout);
         backend.begin(now);
-        let spawn = Effect::Spawn(backend.process(), Arc::clone(server.launch()));
+        backend.set_paths(&server.launch);
+        let spawn = Effect::Spawn(backend.process(), Arc::clone(&server.launch));
         self.act(spawn);
         Ok(())
     }
@@ -253,6 +254,7 @@ impl Mux {
         let backend = self.backends.get_mut(id)?;
         backend.life.spawn(now, Handshake::Own, now);
         backend.begin(now);
+        backend.set_paths(&self.servers.get(backend.server).launch);
         backend.pid = pid;
         backend.life.spawned(now);
         backend.life.ready(now);
@@ -329,7 +331,7 @@ impl Mux {
             backend.life.state(),
             LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. }
         );
-        let remote = self.servers.get(backend.server).launch().remote.as_ref();
+        let remote = self.servers.get(backend.server).launch.remote.as_ref();
         let stage = if is_starting { Stage::Starting } else { Stage::Ready };
         let is_unreachable = match exit {
             Exit::Code(code) if backend.life.has_been_ready() => {

@@ -394,3 +394,18 @@ fn found(name: &str) -> Option<PathBuf> {
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]).collect::<Vec<_>>();
     folders.iter().map(|it| it.join(name)).find(|it| it.is_file())
 }
+
+/// The command of the server, and the folders that it has, not the words of the engine.
+#[test]
+fn check_says_where_a_server_is_and_which_folders_it_has() {
+    let Some(bubble) = Bubble::new() else { return };
+    let sandbox = Sandbox::new();
+    let config = bubble.config(&sandbox, &pyright().command);
+    let mut check = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
+    let output = check.args(["check", "--config"]).arg(config).output().expect("lspool starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("far     ok"), "{said}");
+    assert!(said.contains("pyright-langserver --stdio (with "), "{said}");
+    let folders = format!("folders: {} is /app there", sandbox.workspace().display());
+    assert!(said.contains(&folders), "{said}");
+}

@@ -119,7 +119,7 @@ fn command(target: &Target) -> Vec<String> {
     let pairs = remote.paths.iter().map(|it| format!("{} is {} there", it.local, it.remote));
     let pairs = pairs.collect::<Vec<_>>().join(", ");
     let folders = if pairs.is_empty() { "the same on both sides" } else { &pairs };
-    vec![format!("{there} in {} (with {program})", remote.name), format!("folders: {folders}")]
+    vec![format!("{}: {there} (with {program})", remote.name), format!("folders: {folders}")]
 }
 
 impl Row {

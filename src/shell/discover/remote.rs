@@ -161,8 +161,11 @@ fn quoted(word: &str) -> String {
 
 /// The place for people.
 pub(super) fn place_name(remote: &RemoteConfig) -> String {
-    let target = remote.target.as_deref().or(remote.engine_command.first().map(String::as_str));
-    [remote.engine.name(), target.unwrap_or_default()].join(" ").trim_end().to_owned()
+    match (remote.engine, &remote.target) {
+        (Engine::Command, _) => remote.engine_command.first().cloned().unwrap_or_default(),
+        (engine, Some(target)) => format!("{} {target}", engine.name()),
+        (engine, None) => engine.name().to_owned(),
+    }
 }
 
 /// The folders as messages name them: without `.` and repeated slashes, and under their real path too.

@@ -666,6 +666,12 @@ impl Mux {
         primary.is_some_and(|it| it.is_open() && it.life.state() == LifecycleState::Ready)
     }
 
+    /// Whether a member has served, and does again in a moment.
+    pub(super) fn is_restarting(&self, server: ServerId) -> bool {
+        let primary = self.backend(self.servers.get(server).primary);
+        primary.is_some_and(|it| it.accepts() && !it.is_open() && it.life.has_been_ready())
+    }
+
     /// Whether a member has a process, or will have one.
     pub(super) fn is_coming(&self, server: ServerId) -> bool {
         self.backend(self.servers.get(server).primary).is_some_and(Backend::accepts)

@@ -149,12 +149,15 @@ impl Questions {
         self.open.get_mut(&part.question)?.parts.get_mut(part.slot).map(|(_, slot)| slot)
     }
 
-    /// Whether somebody else has answered the question of this part, or may.
-    pub(crate) fn has_others(&self, part: PartId) -> bool {
+    /// Whether what is missing of a question is made up for: earlier reports of a member stand in for its part of a
+    /// pull that others answer.
+    pub(crate) fn has_stand_in(&self, part: PartId) -> bool {
         let others = |it: &Question| {
-            it.parts.iter().enumerate().any(|(n, (_, slot))| {
-                n != part.slot && matches!(slot, Slot::Open | Slot::Answered { is_empty: false, .. })
-            })
+            let is_pull = it.asking == Asking::All(answers::Shape::Diagnostics);
+            is_pull
+                && it.parts.iter().enumerate().any(|(n, (_, slot))| {
+                    n != part.slot && matches!(slot, Slot::Open | Slot::Answered { is_empty: false, .. })
+                })
         };
         self.open.get(&part.question).is_none_or(others)
     }
@@ -342,21 +345,33 @@ impl Mux {
         match chosen.filter(|it| able.contains(it)) {
             // Who has prepared it knows what it is about; others may know a method as well.
             Some(winner) if name == RENAME => vec![winner],
-            Some(first) => {
-                able.sort_by_key(|it| *it != first);
+            known if row.is_none() || name == COMMAND => {
+                self.by_guess(&mut able, known);
                 able
             }
-            None => able,
+            Some(_) | None => able,
         }
     }
 
-    /// Those of them that are asked.
+    /// Those of them that are asked. A member that restarts is waited for like a slow one: what the others say may be
+    /// nothing.
     fn targets(&self, row: Option<&'static Method>, name: &str, able: &[ServerId]) -> Vec<ServerId> {
         let coming: Vec<ServerId> = able.iter().copied().filter(|it| self.is_coming(*it)).collect();
-        let serving: Vec<ServerId> = coming.iter().copied().filter(|it| self.is_serving(*it)).collect();
         // Another formatter is worse than a late one.
-        let waits = row.is_some_and(|it| it.plan == Plan::Own) && !is_passed_on(name);
-        if serving.is_empty() || waits { coming } else { serving }
+        let waits = row.is_some_and(|it| it.plan == Plan::Own) && name != COMMAND;
+        if waits || !coming.iter().any(|it| self.is_serving(*it)) {
+            return coming;
+        }
+        // Its last report stands in for what a member that restarts would say.
+        let is_pull = row.is_some_and(|it| it.plan == Plan::All(answers::Shape::Diagnostics));
+        let is_asked = |it: &ServerId| self.is_serving(*it) || !is_pull && self.is_restarting(*it);
+        coming.into_iter().filter(is_asked).collect()
+    }
+
+    /// The members that may know a method, or a command, that nobody offers: who is known to, then who can be asked at
+    /// once.
+    fn by_guess(&self, able: &mut [ServerId], known: Option<ServerId>) {
+        able.sort_by_key(|it| (known != Some(*it), !self.is_serving(*it)));
     }
 
     /// Whether items in the answers must say who has made them: several members can answer such questions.
@@ -488,10 +503,10 @@ impl Mux {
         self.look_at(part.question);
     }
 
-    /// Whether another member of the group answers what this is a part of.
-    pub(in crate::core::mux) fn is_answered_by_others(&self, owner: &Owner) -> bool {
+    /// Whether the question that this is a part of does not need it.
+    pub(in crate::core::mux) fn is_made_up_for(&self, owner: &Owner) -> bool {
         let Owner::Part(part) = owner else { return false };
-        self.group.as_deref().is_some_and(|it| it.questions.has_others(*part))
+        self.group.as_deref().is_some_and(|it| it.questions.has_stand_in(*part))
     }
 
     /// A part is answered by lspool.

@@ -6,6 +6,7 @@ mod reload;
 mod remembered;
 mod restarting;
 mod routing;
+mod silent;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -457,10 +457,12 @@ impl Mux {
     fn ask_part(&mut self, part: PartId) {
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some(question) = group.questions.open.get_mut(&part.question) else { return };
-        let is_one = question.parts.len() == 1;
+        // What a member streams is its answer as it is: without tags, and in its own numbers.
+        let is_as_it_is =
+            question.parts.len() == 1 && !question.tags && !matches!(question.asking, Asking::All(_));
         let Some((server, slot)) = question.parts.get_mut(part.slot) else { return };
         *slot = Slot::Open;
-        let frame = match is_one {
+        let frame = match is_as_it_is {
             true => question.frame.clone(),
             false => for_part(&question.frame, part.slot),
         };
@@ -531,6 +533,7 @@ impl Mux {
     /// Answers a question if that can be done now.
     fn look_at(&mut self, id: QuestionId) {
         let now = self.now();
+        let is_silent = self.waits_for_the_silent(id);
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some(question) = group.questions.open.get(&id) else { return };
         let says = |(_, slot): &(ServerId, Slot)| matches!(slot, Slot::Answered { is_empty: false, .. });
@@ -541,7 +544,7 @@ impl Mux {
             }
         }
         let Some(question) = group.questions.open.get(&id) else { return };
-        let is_over = question.until.is_some_and(|at| at <= now);
+        let is_over = is_silent || question.until.is_some_and(|at| at <= now);
         let outcome = match group.questions.open.get(&id) {
             Some(question) => question.outcome(is_over, group),
             None => return,
@@ -553,6 +556,26 @@ impl Mux {
                 let other = self.fallback(id);
                 self.close(id, other.unwrap_or(answer));
             }
+        }
+    }
+
+    /// Whether somebody has answered, and those that have not do not even answer a probe.
+    fn waits_for_the_silent(&self, id: QuestionId) -> bool {
+        let question = self.group.as_deref().and_then(|it| it.questions.open.get(&id));
+        question.is_some_and(|it| {
+            let mut open = it.parts.iter().filter(|(_, slot)| matches!(slot, Slot::Open));
+            let is_heard = it.parts.iter().any(|(_, slot)| matches!(slot, Slot::Answered { .. }));
+            is_heard && open.all(|(server, _)| self.is_silent(*server))
+        })
+    }
+
+    /// A member does not answer a probe: where somebody else has answered, it is not waited for.
+    pub(in crate::core::mux) fn on_silent_member(&mut self, server: ServerId) {
+        let Some(group) = self.group.as_deref() else { return };
+        let is_asked = |it: &Question| it.parts.iter().any(|(of, _)| *of == server);
+        let asked = group.questions.open.iter().filter(|(_, it)| is_asked(it)).map(|(id, _)| *id);
+        for id in asked.collect::<Vec<_>>() {
+            self.look_at(id);
         }
     }
 

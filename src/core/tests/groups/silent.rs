@@ -10,7 +10,7 @@ use crate::core::tests::stage::{EDITOR, Stage};
 /// Time passes until the first member has been silent for too long.
 fn be_silent(it: &mut Stage) {
     assert!(it.take(EDITOR).is_empty());
-    it.pass(Duration::from_secs(60));
+    it.pass(Duration::from_mins(1));
     assert_eq!(only(it, A)["method"], "$/lspool/ping");
     assert!(it.take(EDITOR).is_empty());
     it.pass(Duration::from_secs(11));

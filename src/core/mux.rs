@@ -30,11 +30,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
-
 use self::{
     clients::Clients,
     diagnostics::Diagnostics,
+    from_server::Said,
     merge::group::Group,
     pool::backend::{Backend, Backends},
     registrations::Registrations,
@@ -89,7 +88,7 @@ pub(crate) struct Mux {
     /// What several servers share. None: there is one.
     group: Option<Box<Group>>,
     /// What the servers last said to the user, and which of them.
-    shown: VecDeque<(BackendId, Bytes)>,
+    shown: VecDeque<Said>,
     /// The purposes of requests that get no answer. Their owner takes them.
     dropped: Vec<CopilotPurpose>,
 }

@@ -1,12 +1,14 @@
 //! Messages of servers to the editor, with unique ids and tokens.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use tracing::{debug, trace};
 
 use super::Mux;
 use crate::{
     core::{
-        event::{ClientId, Peer, ProcessId},
+        event::{BackendId, ClientId, Peer, ProcessId, ServerId},
         mux::{
             from_client::field,
             requests::{Owner, To},
@@ -22,6 +24,18 @@ const CREATE: &str = "window/workDoneProgress/create";
 
 /// Messages to the user that are remembered, so that backends do not repeat one another.
 const REMEMBERED: usize = 16;
+
+/// How long members of a group say the same only once.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// A message to the user.
+#[derive(Debug)]
+pub(super) struct Said {
+    at: Instant,
+    by: BackendId,
+    server: Option<ServerId>,
+    params: Bytes,
+}
 
 impl Mux {
     /// Notes a message of a process. Runs for each message.
@@ -171,11 +185,17 @@ impl Mux {
         self.note_answered_by_successor(process, &asked, &params[value]);
     }
 
-    /// Whether no other process has just said the same to the user.
+    /// Whether no other process of the server has said the same to the user, and no other server has just now.
     pub(crate) fn is_new_message(&mut self, process: ProcessId, frame: &Frame) -> bool {
         let message: Bytes = frame.body().slice_ref(frame.params().unwrap_or_default());
-        let repeated = self.shown.iter().any(|(by, it)| *by != process.backend && *it == message);
-        self.shown.push_back((process.backend, message));
+        let (at, by) = (self.now(), process.backend);
+        let server = self.backend(by).map(|it| it.server);
+        let is_repeated = |it: &Said| match it.server == server {
+            true => it.by != by,
+            false => at.duration_since(it.at) <= AT_ONCE,
+        };
+        let repeated = self.shown.iter().any(|it| it.params == message && is_repeated(it));
+        self.shown.push_back(Said { at, by, server, params: message });
         if self.shown.len() > REMEMBERED {
             self.shown.pop_front();
         }

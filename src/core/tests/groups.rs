@@ -4,7 +4,9 @@ mod complaints;
 mod diagnostics;
 mod reload;
 mod remembered;
+mod restarting;
 mod routing;
+mod silent;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -333,6 +335,7 @@ fn member_that_dies_costs_its_part_and_nothing_else() {
     it.exited(A, Exit::Signal(9));
     assert!(it.take(EDITOR).is_empty());
     answer(&mut it, B, &b, &json!({"contents": "of b"}));
+    it.pass(Duration::from_millis(500));
     assert_eq!(it.take(EDITOR)[0]["result"]["contents"], "of b");
     let again = process(0, 2);
     ready(&mut it, again, &documents());
@@ -474,7 +477,7 @@ fn shutdown_is_answered_when_all_members_have() {
 }
 
 #[test]
-fn group_of_three_asks_only_members_that_are_well() {
+fn group_of_three_waits_for_a_dead_member_as_for_a_slow_one() {
     let mut it = group(&["a", "b", "c"]);
     initialize(&mut it, &json!({}));
     for process in [A, B, C] {
@@ -490,6 +493,8 @@ fn group_of_three_asks_only_members_that_are_well() {
     let (a, c) = (only(&mut it, A), only(&mut it, C));
     answer(&mut it, A, &a, &json!({"contents": "a"}));
     answer(&mut it, C, &c, &Value::Null);
+    assert!(it.take(EDITOR).is_empty());
+    it.pass(Duration::from_millis(500));
     assert_eq!(it.take(EDITOR)[0]["result"]["contents"], "a");
 }
 

@@ -300,7 +300,8 @@ impl Abilities {
         self.offers.iter().filter_map(|it| it.watches(&place, change)).reduce(|one, other| one | other)
     }
 
-    fn has_watcher(&self) -> bool {
+    /// Whether it has asked to hear of changes of files.
+    pub(crate) fn has_watcher(&self) -> bool {
         self.offers.iter().any(|it| matches!(it.what, What::Watchers(_)))
     }
 

@@ -46,7 +46,7 @@ use crate::{
         },
         purpose::Purpose,
     },
-    rpc::{Frame, Patch, member, text},
+    rpc::{Frame, Patch, member, path, text},
 };
 
 /// Several servers behind one editor.
@@ -197,6 +197,16 @@ impl Group {
             Some(("notebookDocument", _)) => !all.any(Abilities::has_notebooks),
             _ => false,
         }
+    }
+
+    /// Whether changes of files are told because others have registered for them, which this member could have done.
+    pub(super) fn are_watched_by_others(&self, server: ServerId) -> bool {
+        let place = ["capabilities", "workspace", "didChangeWatchedFiles", "dynamicRegistration"];
+        let registers = path(&self.editor, &place).is_some_and(|it| &self.editor[it] == b"true");
+        let watches = |it: &Member| it.abilities.as_ref().is_some_and(Abilities::has_watcher);
+        let (own, others): (Vec<&Member>, Vec<&Member>) =
+            self.members.iter().partition(|it| it.server == server);
+        registers && !own.into_iter().any(watches) && others.into_iter().any(watches)
     }
 
     /// What a member can do, as far as that is known.
@@ -663,6 +673,18 @@ impl Mux {
     pub(super) fn is_serving(&self, server: ServerId) -> bool {
         let primary = self.backend(self.servers.get(server).primary);
         primary.is_some_and(|it| it.is_open() && it.life.state() == LifecycleState::Ready)
+    }
+
+    /// Whether a member owes an answer, and has not answered a probe.
+    pub(super) fn is_silent(&self, server: ServerId) -> bool {
+        let primary = self.backend(self.servers.get(server).primary);
+        primary.is_some_and(|it| it.life.state() == LifecycleState::Degraded)
+    }
+
+    /// Whether a member has served, and does again in a moment.
+    pub(super) fn is_restarting(&self, server: ServerId) -> bool {
+        let primary = self.backend(self.servers.get(server).primary);
+        primary.is_some_and(|it| it.accepts() && !it.is_open() && it.life.has_been_ready())
     }
 
     /// Whether a member has a process, or will have one.

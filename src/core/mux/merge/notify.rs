@@ -16,6 +16,8 @@ use crate::{
     rpc::{Frame, Kind},
 };
 
+const WATCHED: &str = "workspace/didChangeWatchedFiles";
+
 impl Mux {
     /// Remembers what a request of the editor's means for processes of each member that start later. What a
     /// notification means is remembered when it is passed on.
@@ -89,7 +91,9 @@ impl Mux {
             let Some(group) = self.group.as_deref() else { return };
             let abilities = group.abilities(id);
             let is_unwanted = abilities.is_some_and(|it| !it.wants_notification(method, params, &document));
-            if is_unwanted && !group.is_told_unasked(method) {
+            if (is_unwanted && !group.is_told_unasked(method))
+                || (method == WATCHED && group.are_watched_by_others(id))
+            {
                 continue;
             }
             let takes_whole = method == "textDocument/didChange"

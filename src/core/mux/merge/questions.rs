@@ -149,12 +149,15 @@ impl Questions {
         self.open.get_mut(&part.question)?.parts.get_mut(part.slot).map(|(_, slot)| slot)
     }
 
-    /// Whether somebody else has answered the question of this part, or may.
-    pub(crate) fn has_others(&self, part: PartId) -> bool {
+    /// Whether what is missing of a question is made up for: earlier reports of a member stand in for its part of a
+    /// pull that others answer.
+    pub(crate) fn has_stand_in(&self, part: PartId) -> bool {
         let others = |it: &Question| {
-            it.parts.iter().enumerate().any(|(n, (_, slot))| {
-                n != part.slot && matches!(slot, Slot::Open | Slot::Answered { is_empty: false, .. })
-            })
+            let is_pull = it.asking == Asking::All(answers::Shape::Diagnostics);
+            is_pull
+                && it.parts.iter().enumerate().any(|(n, (_, slot))| {
+                    n != part.slot && matches!(slot, Slot::Open | Slot::Answered { is_empty: false, .. })
+                })
         };
         self.open.get(&part.question).is_none_or(others)
     }
@@ -342,21 +345,33 @@ impl Mux {
         match chosen.filter(|it| able.contains(it)) {
             // Who has prepared it knows what it is about; others may know a method as well.
             Some(winner) if name == RENAME => vec![winner],
-            Some(first) => {
-                able.sort_by_key(|it| *it != first);
+            known if row.is_none() || name == COMMAND => {
+                self.by_guess(&mut able, known);
                 able
             }
-            None => able,
+            Some(_) | None => able,
         }
     }
 
-    /// Those of them that are asked.
+    /// Those of them that are asked. A member that restarts is waited for like a slow one: what the others say may be
+    /// nothing.
     fn targets(&self, row: Option<&'static Method>, name: &str, able: &[ServerId]) -> Vec<ServerId> {
         let coming: Vec<ServerId> = able.iter().copied().filter(|it| self.is_coming(*it)).collect();
-        let serving: Vec<ServerId> = coming.iter().copied().filter(|it| self.is_serving(*it)).collect();
         // Another formatter is worse than a late one.
-        let waits = row.is_some_and(|it| it.plan == Plan::Own) && !is_passed_on(name);
-        if serving.is_empty() || waits { coming } else { serving }
+        let waits = row.is_some_and(|it| it.plan == Plan::Own) && name != COMMAND;
+        if waits || !coming.iter().any(|it| self.is_serving(*it)) {
+            return coming;
+        }
+        // Its last report stands in for what a member that restarts would say.
+        let is_pull = row.is_some_and(|it| it.plan == Plan::All(answers::Shape::Diagnostics));
+        let is_asked = |it: &ServerId| self.is_serving(*it) || !is_pull && self.is_restarting(*it);
+        coming.into_iter().filter(is_asked).collect()
+    }
+
+    /// The members that may know a method, or a command, that nobody offers: who is known to, then who can be asked at
+    /// once.
+    fn by_guess(&self, able: &mut [ServerId], known: Option<ServerId>) {
+        able.sort_by_key(|it| (known != Some(*it), !self.is_serving(*it)));
     }
 
     /// Whether items in the answers must say who has made them: several members can answer such questions.
@@ -442,10 +457,12 @@ impl Mux {
     fn ask_part(&mut self, part: PartId) {
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some(question) = group.questions.open.get_mut(&part.question) else { return };
-        let is_one = question.parts.len() == 1;
+        // What a member streams is its answer as it is: without tags, and in its own numbers.
+        let is_as_it_is =
+            question.parts.len() == 1 && !question.tags && !matches!(question.asking, Asking::All(_));
         let Some((server, slot)) = question.parts.get_mut(part.slot) else { return };
         *slot = Slot::Open;
-        let frame = match is_one {
+        let frame = match is_as_it_is {
             true => question.frame.clone(),
             false => for_part(&question.frame, part.slot),
         };
@@ -488,10 +505,10 @@ impl Mux {
         self.look_at(part.question);
     }
 
-    /// Whether another member of the group answers what this is a part of.
-    pub(in crate::core::mux) fn is_answered_by_others(&self, owner: &Owner) -> bool {
+    /// Whether the question that this is a part of does not need it.
+    pub(in crate::core::mux) fn is_made_up_for(&self, owner: &Owner) -> bool {
         let Owner::Part(part) = owner else { return false };
-        self.group.as_deref().is_some_and(|it| it.questions.has_others(*part))
+        self.group.as_deref().is_some_and(|it| it.questions.has_stand_in(*part))
     }
 
     /// A part is answered by lspool.
@@ -516,6 +533,7 @@ impl Mux {
     /// Answers a question if that can be done now.
     fn look_at(&mut self, id: QuestionId) {
         let now = self.now();
+        let is_silent = self.waits_for_the_silent(id);
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some(question) = group.questions.open.get(&id) else { return };
         let says = |(_, slot): &(ServerId, Slot)| matches!(slot, Slot::Answered { is_empty: false, .. });
@@ -526,7 +544,7 @@ impl Mux {
             }
         }
         let Some(question) = group.questions.open.get(&id) else { return };
-        let is_over = question.until.is_some_and(|at| at <= now);
+        let is_over = is_silent || question.until.is_some_and(|at| at <= now);
         let outcome = match group.questions.open.get(&id) {
             Some(question) => question.outcome(is_over, group),
             None => return,
@@ -538,6 +556,26 @@ impl Mux {
                 let other = self.fallback(id);
                 self.close(id, other.unwrap_or(answer));
             }
+        }
+    }
+
+    /// Whether somebody has answered, and those that have not do not even answer a probe.
+    fn waits_for_the_silent(&self, id: QuestionId) -> bool {
+        let question = self.group.as_deref().and_then(|it| it.questions.open.get(&id));
+        question.is_some_and(|it| {
+            let mut open = it.parts.iter().filter(|(_, slot)| matches!(slot, Slot::Open));
+            let is_heard = it.parts.iter().any(|(_, slot)| matches!(slot, Slot::Answered { .. }));
+            is_heard && open.all(|(server, _)| self.is_silent(*server))
+        })
+    }
+
+    /// A member does not answer a probe: where somebody else has answered, it is not waited for.
+    pub(in crate::core::mux) fn on_silent_member(&mut self, server: ServerId) {
+        let Some(group) = self.group.as_deref() else { return };
+        let is_asked = |it: &Question| it.parts.iter().any(|(of, _)| *of == server);
+        let asked = group.questions.open.iter().filter(|(_, it)| is_asked(it)).map(|(id, _)| *id);
+        for id in asked.collect::<Vec<_>>() {
+            self.look_at(id);
         }
     }
 

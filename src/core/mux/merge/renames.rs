@@ -25,7 +25,7 @@ impl Mux {
         let can = |it: &Abilities| it.can(rename, params, &document) && !it.can(prepare, params, &document);
         let able = group.members().iter().filter(|it| it.abilities.as_ref().is_some_and(can));
         let mut able: Vec<ServerId> = able.map(|it| it.server).collect();
-        able.retain(|it| self.is_for(*it, &document) && self.is_serving(*it));
+        able.retain(|it| self.is_for(*it, &document) && self.is_coming(*it));
         self.group.as_deref()?.sort(&mut able, rename.feature, rename.name);
         let server = *able.first()?;
         let (uri, (line, character)) = place(params)?;

@@ -39,7 +39,6 @@ struct List {
     process: ProcessId,
     /// The `uri` as the member writes it, raw.
     uri: Bytes,
-    version: Option<i64>,
     /// The elements, without the brackets around them.
     elements: Bytes,
     /// How many of the document's edits they have moved along with, or are younger than.
@@ -53,6 +52,8 @@ struct Document {
     lists: BTreeMap<(usize, Way), List>,
     /// Those that a list has not moved along with.
     edits: Vec<Edit>,
+    /// The last versions that members have spoken of while it is open, by rank: versions begin anew when it is opened.
+    versions: BTreeMap<usize, (ProcessId, i64)>,
     /// When the editor last got a list, and because of which member.
     told: Option<(Instant, usize)>,
     /// Only with `diagnostics_wait`.
@@ -207,11 +208,13 @@ impl Shown {
             member(params, "version").and_then(|it| std::str::from_utf8(&params[it]).ok()?.parse().ok());
         let key = key(&name);
         let document = self.documents.entry(key.clone()).or_default();
-        if let Some(last) = document.lists.get(&(rank, Way::Pushed)).filter(|it| it.process == process)
-            && let (Some(last), Some(version)) = (last.version, said_version)
-            && version < last
-        {
-            return Publication::Outdated;
+        let open_version = version(&name);
+        if let (Some(said), Some(_)) = (said_version, open_version) {
+            let last = document.versions.get(&rank).filter(|(by, _)| *by == process);
+            if last.is_some_and(|(_, last)| said < *last) {
+                return Publication::Outdated;
+            }
+            document.versions.insert(rank, (process, said));
         }
         let said = inner(&params[list]);
         // Who publishes is not pulled.
@@ -222,7 +225,7 @@ impl Shown {
                 // Copied: slices would keep the message.
                 let (uri, elements) = (Bytes::copy_from_slice(&params[uri]), Bytes::copy_from_slice(said));
                 let n_edits = document.edits.len();
-                let list = List { process, uri, version: said_version, elements, n_edits };
+                let list = List { process, uri, elements, n_edits };
                 document.lists.insert((rank, Way::Pushed), list);
             }
         }
@@ -230,7 +233,7 @@ impl Shown {
         let is_complete = if self.wait.is_zero() {
             true
         } else {
-            document.round.is_complete(rank, said_version.or_else(|| version(&name)))
+            document.round.is_complete(rank, said_version.or(open_version))
         };
         let just_told = document.told.filter(|(at, by)| *by != rank && now < *at + TOGETHER);
         let until = match (is_complete, just_told) {
@@ -278,7 +281,7 @@ impl Shown {
             b"" => document.lists.remove(&place),
             _ => {
                 let (uri, elements) = (Bytes::copy_from_slice(uri), Bytes::copy_from_slice(said));
-                let list = List { process, uri, version: None, elements, n_edits: 0 };
+                let list = List { process, uri, elements, n_edits: 0 };
                 document.lists.insert(place, list)
             }
         };
@@ -302,6 +305,7 @@ impl Shown {
         let key = key(uri);
         let document = self.documents.get_mut(&key)?;
         document.round = Round::default();
+        document.versions.clear();
         document.catch_up();
         let pulled: Vec<List> =
             document.lists.extract_if(.., |(_, way), _| *way == Way::Pulled).map(|it| it.1).collect();
@@ -312,7 +316,8 @@ impl Shown {
 
     /// Forgets a document of which nothing is shown.
     fn tidy(&mut self, key: &str) {
-        let is_over = |it: &Document| it.lists.is_empty() && it.round.speakers.is_empty();
+        let is_over =
+            |it: &Document| it.lists.is_empty() && it.round.speakers.is_empty() && it.versions.is_empty();
         if self.documents.get(key).is_some_and(is_over) && !self.held.contains_key(key) {
             self.documents.remove(key);
         }
@@ -457,12 +462,14 @@ mod tests {
     struct Members {
         shown: Shown,
         now: Instant,
+        /// The version of the document, if it is open.
+        open: Option<i64>,
     }
 
     impl Members {
         #[expect(clippy::disallowed_methods, reason = "the tests are the clock")]
         fn new(wait: Duration) -> Members {
-            Members { shown: Shown::waiting(wait), now: Instant::now() }
+            Members { shown: Shown::waiting(wait), now: Instant::now(), open: None }
         }
 
         fn pass(&mut self, millis: u64) {
@@ -472,7 +479,7 @@ mod tests {
         fn say(&mut self, by: (u32, u32), params: &str) -> Publication {
             let frame = Frame::notification("textDocument/publishDiagnostics", Some(params.as_bytes()));
             let of = (process(by.0, by.1), by.0 as usize);
-            self.shown.published(self.now, of, &frame, |_| None)
+            self.shown.published(self.now, of, &frame, |_| self.open)
         }
 
         fn publish(&mut self, by: u32, params: &str) -> String {
@@ -513,6 +520,7 @@ mod tests {
     #[test]
     fn older_version_of_same_member_is_outdated() {
         let mut it = Members::new(Duration::ZERO);
+        it.open = Some(3);
         it.publish(0, r#"{"uri":"u","version":3,"diagnostics":[1]}"#);
         it.pass(10);
         let older = r#"{"uri":"u","version":2,"diagnostics":[]}"#;

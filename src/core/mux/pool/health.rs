@@ -262,6 +262,8 @@ impl Mux {
                 warn!(backend = backend.name, "did not answer the probe");
                 backend.life.silent(now);
                 backend.note_error(now, "it owes an answer and is silent".to_owned());
+                let server = backend.server;
+                self.on_silent_member(server);
             }
             ProbeFinding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();

@@ -222,7 +222,7 @@ impl Lifecycle {
     }
 
     /// Whether any process of it has ever been ready.
-    pub(super) fn has_been_ready(&self) -> bool {
+    pub(crate) fn has_been_ready(&self) -> bool {
         self.has_been_ready
     }
 

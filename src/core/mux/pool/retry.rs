@@ -158,7 +158,7 @@ impl Mux {
         if cancelled {
             return Fate::Cancelled;
         }
-        if self.is_answered_by_others(&pending.owner) {
+        if self.is_made_up_for(&pending.owner) {
             return Fate::Dropped;
         }
         if !may_be_repeated(pending.frame.method().unwrap_or_default(), server) {

@@ -519,3 +519,22 @@ fn several_wishes_to_be_asked_again_are_one() {
     let told = it.take(EDITOR);
     assert_eq!(told.iter().map(name).collect::<Vec<_>>(), ["workspace/codeLens/refresh"]);
 }
+
+#[test]
+fn list_older_than_an_empty_one_is_dropped_until_the_document_is_opened_again() {
+    let mut it = opened(&json!({}), &documents(), &documents());
+    let publish = |it: &mut Stage, version: u32, messages: &[&str]| {
+        it.pass(Duration::from_secs(1));
+        let list: Vec<Value> = messages.iter().map(|it| of(it)).collect();
+        let params = json!({"uri": URI, "version": version, "diagnostics": list});
+        it.server(A, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+        shown(it)
+    };
+    assert_eq!(publish(&mut it, 7, &[]), Some(vec![]));
+    assert_eq!(publish(&mut it, 6, &["old"]), None);
+    assert_eq!(publish(&mut it, 8, &["stays"]), Some(vec!["stays".to_owned()]));
+    it.editor(json!({"method": "textDocument/didClose", "params": {"textDocument": {"uri": URI}}}));
+    let document = json!({"uri": URI, "languageId": "x", "version": 1, "text": ""});
+    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
+    assert_eq!(publish(&mut it, 1, &["new"]), Some(vec!["new".to_owned()]));
+}

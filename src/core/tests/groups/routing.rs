@@ -486,3 +486,63 @@ fn best_member_reports_the_progress_of_a_question_to_its_end() {
         (1, &json!("w"), &json!("end"))
     );
 }
+
+#[test]
+fn answer_that_lspool_changes_is_not_streamed_past_it() {
+    let languages = |it: &mut Stage| {
+        it.server.languages = vec!["x".to_owned()];
+        it.group.as_mut().unwrap().others[0].server.languages = vec!["y".to_owned()];
+    };
+    let mut it = set(languages, &json!({"textDocumentSync": 2, "codeLensProvider": {}, "hoverProvider": {}}));
+    open(&mut it, "u");
+    it.take(backend(A));
+    let mut params = json!({"textDocument": {"uri": "u"}});
+    params["partialResultToken"] = json!("p");
+    ask(&mut it, 1, "textDocument/codeLens", &params);
+    let asked = only(&mut it, A);
+    assert!(asked["params"].get("partialResultToken").is_none(), "its lenses are tagged");
+    ask(&mut it, 2, "textDocument/hover", &params);
+    let asked = only(&mut it, A);
+    assert!(asked["params"].get("partialResultToken").is_some(), "nobody else can say anything");
+}
+
+#[test]
+fn files_that_others_watch_are_not_told_to_a_member_that_watches_none() {
+    let watchers = json!({"watchers": [{"globPattern": "**/*.py"}]});
+    let one = json!({"id": "w", "method": "workspace/didChangeWatchedFiles", "registerOptions": watchers});
+    let register =
+        json!({"id": 1, "method": "client/registerCapability", "params": {"registrations": [one]}});
+    let changed = json!({"changes": [{"uri": "file:///a.py", "type": 2}]});
+    let changed = json!({"method": "workspace/didChangeWatchedFiles", "params": changed});
+    for registers in [true, false] {
+        let mut it = group(&["a", "b"]);
+        let capability = json!({"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": registers}}});
+        initialize(&mut it, &capability);
+        ready(&mut it, A, &documents());
+        ready(&mut it, B, &documents());
+        it.editor(json!({"method": "initialized", "params": {}}));
+        it.take(backend(A));
+        it.take(backend(B));
+        it.editor(changed.clone());
+        assert_eq!((it.told(A).len(), it.told(B).len()), (1, 1), "nobody has said what it watches");
+        it.server(A, register.clone());
+        it.take(backend(A));
+        it.editor(changed.clone());
+        assert_eq!((it.told(A).len(), it.told(B).len()), (1, usize::from(!registers)), "{registers}");
+    }
+}
+
+#[test]
+fn what_two_members_tell_the_user_at_once_is_shown_once() {
+    let mut it = pair(&documents());
+    let says = |it: &mut Stage, by| {
+        let params = json!({"type": 1, "message": "no configuration"});
+        it.server(by, json!({"method": "window/showMessage", "params": params}));
+        it.take(EDITOR).len()
+    };
+    assert_eq!((says(&mut it, A), says(&mut it, B)), (1, 0));
+    it.pass(Duration::from_secs(2));
+    assert_eq!(says(&mut it, A), 1, "it is said again");
+    it.pass(Duration::from_secs(2));
+    assert_eq!(says(&mut it, B), 1, "another one says it later");
+}

@@ -150,6 +150,9 @@ impl Question {
         for at in merged.malformed {
             warn!(method = self.method(), at, "an answer has another shape than it should; it is left out");
         }
+        for at in merged.overlapping {
+            warn!(method = self.method(), at, "edits overlap those of a better member; they are left out");
+        }
         Frame::response(self.id.clone().into(), &merged.result)
     }
 

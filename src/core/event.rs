@@ -1,5 +1,6 @@
 //! The interface between core and shell: [`Event`]s in, [`Effect`]s out.
 
+mod launch;
 mod started;
 
 use std::{collections::BTreeMap, fmt, ops::AddAssign, path::PathBuf, sync::Arc, time::Duration};
@@ -9,11 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     builtin_tools::lsp::FileChange,
-    config::{Combine, Config, Engine, ServerConfig, ToolsConfig, runs_elsewhere},
-    rpc::{Frame, PathPair, RawId},
+    config::{Combine, Config, ServerConfig, ToolsConfig},
+    rpc::{Frame, RawId},
 };
 
-pub use self::started::{Recalled, Started};
+pub use self::{
+    launch::{Launch, Remote},
+    started::{Recalled, Started},
+};
 
 /// A client. The editor is client 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,83 +135,6 @@ pub struct Displaced {
     pub instead: String,
 }
 
-/// Everything needed to start a process of a server.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Launch {
-    /// Absolute path of the executable.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Variables in addition to lspool's environment.
-    #[serde(with = "pairs")]
-    pub env: Vec<(String, String)>,
-    /// Working folder. Without it, lspool's.
-    pub cwd: Option<PathBuf>,
-    /// The longest message to accept from it, in bytes.
-    pub max_message: usize,
-    /// How long it may read nothing while messages wait for it.
-    pub write_stall: Duration,
-    /// In a group: the folder that it works in, instead of those of the editor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub root: Option<PathBuf>,
-    /// Set if the program runs the server elsewhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remote: Option<Remote>,
-}
-
-impl Launch {
-    /// Whether the server sees other processes than lspool does.
-    pub fn is_elsewhere(&self) -> bool {
-        self.remote.is_some() || runs_elsewhere(&self.program)
-    }
-}
-
-/// A place for a server other than beside lspool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Remote {
-    /// What starts it there.
-    pub engine: Engine,
-    /// The place for people: the engine and the target.
-    pub name: String,
-    /// The folders that the server has there.
-    pub paths: Vec<PathPair>,
-}
-
-/// Variables as a JSON object, in their order.
-mod pairs {
-    use std::fmt;
-
-    use serde::{
-        Deserializer, Serializer,
-        de::{MapAccess, Visitor},
-    };
-
-    pub(super) fn serialize<S: Serializer>(
-        it: &[(String, String)],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(it.iter().map(|(name, value)| (name, value)))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(it: D) -> Result<Vec<(String, String)>, D::Error> {
-        struct Pairs;
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = Vec<(String, String)>;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("an object of texts")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                std::iter::from_fn(|| map.next_entry().transpose()).collect()
-            }
-        }
-        it.deserialize_map(Pairs)
-    }
-}
-
 /// The result of the search for the server of an `initialize`.
 #[derive(Clone)]
 pub struct Prepared {
@@ -268,15 +195,6 @@ pub struct Member {
     /// Why it cannot be started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-}
-
-// The values of variables may be secret.
-impl fmt::Debug for Launch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let env: Vec<&String> = self.env.iter().map(|(name, _)| name).collect();
-        let mut it = f.debug_struct("Launch");
-        it.field("program", &self.program).field("env", &env).finish_non_exhaustive()
-    }
 }
 
 impl fmt::Debug for Member {

@@ -1,0 +1,96 @@
+//! How a process of a server is started.
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::{Engine, runs_elsewhere},
+    rpc::PathPair,
+};
+
+/// Everything needed to start a process of a server.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Launch {
+    /// Absolute path of the executable.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables in addition to lspool's environment.
+    #[serde(with = "pairs")]
+    pub env: Vec<(String, String)>,
+    /// Working folder. Without it, lspool's.
+    pub cwd: Option<PathBuf>,
+    /// The longest message to accept from it, in bytes.
+    pub max_message: usize,
+    /// How long it may read nothing while messages wait for it.
+    pub write_stall: Duration,
+    /// In a group: the folder that it works in, instead of those of the editor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
+    /// Set if the program runs the server elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Remote>,
+}
+
+impl Launch {
+    /// Whether the server sees other processes than lspool does.
+    pub fn is_elsewhere(&self) -> bool {
+        self.remote.is_some() || runs_elsewhere(&self.program)
+    }
+}
+
+/// A place for a server other than beside lspool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    /// What starts it there.
+    pub engine: Engine,
+    /// The place for people: the engine and the target.
+    pub name: String,
+    /// The folders that the server has there.
+    pub paths: Vec<PathPair>,
+}
+
+// The values of variables may be secret.
+impl fmt::Debug for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let env: Vec<&String> = self.env.iter().map(|(name, _)| name).collect();
+        let mut it = f.debug_struct("Launch");
+        it.field("program", &self.program).field("env", &env).finish_non_exhaustive()
+    }
+}
+
+/// Variables as a JSON object, in their order.
+mod pairs {
+    use std::fmt;
+
+    use serde::{
+        Deserializer, Serializer,
+        de::{MapAccess, Visitor},
+    };
+
+    pub(super) fn serialize<S: Serializer>(
+        it: &[(String, String)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(it.iter().map(|(name, value)| (name, value)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(it: D) -> Result<Vec<(String, String)>, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Vec<(String, String)>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                std::iter::from_fn(|| map.next_entry().transpose()).collect()
+            }
+        }
+        it.deserialize_map(Pairs)
+    }
+}

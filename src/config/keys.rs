@@ -453,7 +453,7 @@ pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
             ty: Type::Flag(|it| &mut it.raw),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether an agent can send [raw requests](code-tools.md#raw-requests): `lsp_start`, \
+            doc: "Whether an agent can send [raw requests](code-tools.md#settings): `lsp_start`, \
                   `lsp_request`, `lsp_stop`.",
         },
         Key {

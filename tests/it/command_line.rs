@@ -188,6 +188,23 @@ fn check_names_group_whose_members_are_left_out() {
 }
 
 #[test]
+fn trust_takes_no_folder_above_projects() {
+    let sandbox = Sandbox::new();
+    let home = sandbox.home();
+    let above = home.parent().expect("the home is in a folder").to_owned();
+    for folder in [home.as_path(), above.as_path(), std::path::Path::new("/")] {
+        let mut command = sandbox.command(LSPOOL);
+        let output = command.arg("trust").current_dir(folder).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{folder:?}");
+        assert!(text(&output.stderr).contains("too much to trust\nhint: "), "{}", text(&output.stderr));
+    }
+    assert!(run(&sandbox, &["trust", "--list"]).stdout.is_empty());
+    // Somebody may have trusted it before.
+    let removed = run(&sandbox, &["trust", "--remove", home.to_str().expect("UTF-8")]);
+    assert_eq!(removed.status.code(), Some(0), "{}", text(&removed.stderr));
+}
+
+#[test]
 fn completions_are_valid_shell() {
     let sandbox = Sandbox::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

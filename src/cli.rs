@@ -73,7 +73,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
     let done = match args.command.clone() {
         Command::Serve(servers) => serve::run(&args, servers),
         Command::Demo => demo::run(screen),
-        Command::Setup { editor, servers } => setup::run(editor, &servers),
+        Command::Setup { editor, servers } => setup::run(&args, editor, &servers),
         Command::Check { is_verbose, servers } => check::run(&args, &servers, is_verbose, screen),
         Command::Agents { json, check } => agents::run(&args, json, check, screen),
         Command::Replay(task) => replay::run(&task),

@@ -23,7 +23,9 @@ pub use self::{
     },
     arguments::{Apply, DefinitionKind, Direction, LspCall, RawTarget, Severity, Target},
     diff::diff,
-    edit_answer::{ActionShown, ChangeShown, EditAnswer, EditState, Left, NewErrors, actions_answer},
+    edit_answer::{
+        ActionShown, ChangeShown, EditAnswer, EditState, Left, NewErrors, actions_answer, how_to_make,
+    },
     editor::{EditorDocument, EditorDocuments, NotEditable},
     outline::{NamePath, Outline, Symbol, kind_name},
     pattern::Pattern,

@@ -58,13 +58,12 @@ impl Args {
         let (is_configured, serves) = match &self.command {
             Command::Serve(_) | Command::Orchestrate(_) | Command::Login(_) | Command::Lsp(_) => (true, true),
             Command::Mcp(it) if it.install.is_none() => (true, true),
-            Command::Check { .. } | Command::Agents { .. } => (true, false),
+            Command::Check { .. } | Command::Agents { .. } | Command::Setup { .. } => (true, false),
             Command::Replay(_)
             | Command::Instances { .. }
             | Command::ServeRecording { .. }
             | Command::Inspect { .. }
             | Command::Demo
-            | Command::Setup { .. }
             | Command::Mcp(_)
             | Command::Trust(_)
             | Command::Schema
@@ -102,7 +101,7 @@ pub(super) enum Command {
     Setup {
         /// The editor.
         editor: Editor,
-        /// The servers. Without any, the ones that lspool finds.
+        /// The servers and groups. Without any, the servers that lspool finds.
         servers: Vec<String>,
     },
     /// Try the configured servers, or some.

@@ -78,14 +78,15 @@ async fn try_all<W: World>(
     // In the home folder, everything that the user installed would be in the workspace.
     let is_home = env.home.as_ref().is_some_and(|home| home.starts_with(&env.cwd));
     let folders: Vec<_> = (!is_home).then(|| env.cwd.clone()).into_iter().collect();
-    let Targets { servers, warnings, group, absent } = match named.is_empty() {
+    let Targets { servers, others, warnings, group, absent } = match named.is_empty() {
         true => targets(&user, &folders, env)?,
         false => named_targets(named, &user, &folders, env)?,
     };
 
+    let n_members = servers.len();
     let mut rows = Vec::new();
     let mut trials = VecDeque::new();
-    for (n, (name, target)) in servers.into_iter().enumerate() {
+    for (n, (name, target)) in servers.into_iter().chain(others).enumerate() {
         match target {
             Ok(target) => {
                 rows.push(Row::found(name, &target));
@@ -104,6 +105,7 @@ async fn try_all<W: World>(
         file,
         warnings,
         rows: rows.take(),
+        n_members,
         group,
         absent,
         interrupted: (status != 0).then_some(status),

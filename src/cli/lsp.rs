@@ -17,7 +17,7 @@ use super::{
     print, tell,
 };
 use crate::{
-    builtin_tools::lsp::{Answer, Code, ToolError},
+    builtin_tools::lsp::{Answer, Code, ToolError, how_to_make},
     config::LspToolsConfig,
     shell::discover::Env,
 };
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, asked: &Lsp) -> anyhow::Result<ExitCode> {
         };
         let text = match asked.json {
             true => format!("{}\n", answer.structured),
-            false => format!("{}\n", answer.text),
+            false => format!("{}\n", at_prompt(&asked.task, &answer)),
         };
         if answer.ok || asked.json {
             print(&text).map_err(io::Error::other)?;
@@ -76,6 +76,39 @@ pub(super) fn run(args: &Args, asked: &Lsp) -> anyhow::Result<ExitCode> {
         }
         Ok(status(&answer))
     })
+}
+
+/// The text of an answer for a person at a prompt. The id of an edit ends with the command, so the options that make the
+/// edit take its place.
+fn at_prompt(task: &LspTask, answer: &Answer) -> String {
+    let option = match task {
+        LspTask::Rename { .. } => "--yes makes it",
+        LspTask::Format { .. } => "the command makes it without --preview",
+        LspTask::Call { .. } => "call the tool without `preview` to make it",
+        LspTask::Actions { .. } => return without_ids(answer),
+        LspTask::References { .. }
+        | LspTask::Definition { .. }
+        | LspTask::Implementations { .. }
+        | LspTask::Calls { .. }
+        | LspTask::Hover { .. }
+        | LspTask::Symbols { .. }
+        | LspTask::Diagnostics { .. }
+        | LspTask::Servers
+        | LspTask::Tools => return answer.text.clone(),
+    };
+    match answer.structured["edit"].as_str() {
+        Some(id) => answer.text.replacen(&how_to_make(id), option, 1),
+        None => answer.text.clone(),
+    }
+}
+
+/// The list of actions with marks for their ids.
+fn without_ids(answer: &Answer) -> String {
+    let actions = answer.structured["actions"].as_array().into_iter().flatten();
+    let ids: Vec<&str> = actions.filter_map(|it| it["edit"].as_str()).collect();
+    let text =
+        ids.iter().fold(answer.text.clone(), |text, id| text.replacen(&format!("\n{id}  "), "\n*  ", 1));
+    if ids.is_empty() { text } else { text + "\n--apply TITLE makes an action marked with *" }
 }
 
 /// The exit status of an answer.
@@ -235,12 +268,19 @@ fn span(lines: &str) -> Option<(u32, u32)> {
     }
 }
 
-/// The edit of the action that is to be made, by the beginning of its title. `None`: none is.
+/// The edit that is still to be made: of the action with this beginning of its title, or after a confirmation.
 fn wanted_edit(task: &LspTask, answer: &Answer) -> Option<Result<String, String>> {
-    let LspTask::Actions { apply: Some(title), .. } = task else { return None };
     if !answer.ok {
         return None;
     }
+    let title = match task {
+        LspTask::Actions { apply: Some(title), .. } => title,
+        // The server wants the edit to be confirmed, and that is what `--yes` does.
+        LspTask::Rename { yes: true, .. } => {
+            return answer.structured["edit"].as_str().map(|id| Ok(id.to_owned()));
+        }
+        _ => return None,
+    };
     let all = answer.structured["actions"].as_array().into_iter().flatten();
     let fits = |it: &&Value| it["title"].as_str().is_some_and(|it| it.starts_with(title.as_str()));
     let fitting: Vec<&Value> = all.filter(fits).collect();
@@ -316,6 +356,33 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let file = file.path().to_string_lossy().into_owned();
         assert_eq!(read(&["f", &file]), json!({"file": file, "symbol": "f"}));
+    }
+
+    #[test]
+    fn previews_name_options_that_make_them() {
+        let preview = Answer {
+            ok: true,
+            text: format!("rename a to b · not made: {}\nm.py", how_to_make("e7")),
+            structured: json!({"edit": "e7"}),
+        };
+        let rename = |yes| LspTask::Rename { words: Vec::new(), preview: false, yes };
+        assert_eq!(at_prompt(&rename(false), &preview), "rename a to b · not made: --yes makes it\nm.py");
+        assert!(wanted_edit(&rename(false), &preview).is_none());
+        assert_eq!(wanted_edit(&rename(true), &preview), Some(Ok("e7".to_owned())));
+        let format = LspTask::Format { file: String::new(), lines: None, preview: true };
+        assert!(at_prompt(&format, &preview).contains("makes it without --preview\n"));
+        let call = LspTask::Call { tool: String::new(), arguments: String::new() };
+        assert!(at_prompt(&call, &preview).contains("call the tool without `preview`"));
+        let listed = Answer {
+            ok: true,
+            text: "2 actions\ne1  Import x (quickfix)\n-  Move: not here".to_owned(),
+            structured: json!({"actions": [{"edit": "e1"}, {"disabled": "not here"}]}),
+        };
+        let actions = LspTask::Actions { place: String::new(), kind: None, apply: None };
+        assert_eq!(
+            at_prompt(&actions, &listed),
+            "2 actions\n*  Import x (quickfix)\n-  Move: not here\n--apply TITLE makes an action marked with *"
+        );
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! `lspool setup`: prints the settings for an editor.
 //!
-//! Owns the syntax of the editors' settings, and a table of servers. Reads only `PATH`; starts and writes nothing.
+//! Owns the syntax of the editors' settings, and a table of servers. Reads only `PATH` and the user's configuration;
+//! starts and writes nothing.
 
+mod choice;
+mod groups;
 mod servers;
 #[cfg(test)]
 mod tests;
@@ -16,9 +19,15 @@ use anyhow::bail;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use self::servers::{COPILOT, SERVERS, Server};
-use super::{print, tell};
-use crate::config::nearest;
+use self::{
+    choice::{Choice, Entry},
+    servers::{COPILOT, SERVERS},
+};
+use super::{args::Args, print, tell};
+use crate::{
+    config::{Config, nearest},
+    shell::discover::{Env, read_user},
+};
 
 /// An editor with known settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,41 +44,64 @@ pub(super) enum Editor {
     Zed,
 }
 
-/// Prints the settings for these servers, or for the installed ones.
-pub(super) fn run(editor: Editor, names: &[String]) -> anyhow::Result<ExitCode> {
-    let servers = if names.is_empty() { found(editor) } else { named(names)? };
-    if let Some(why) = servers.iter().filter(|it| it.name == COPILOT).find_map(|_| without_copilot(editor)) {
+/// Prints the settings for these servers and groups, or for the installed servers.
+pub(super) fn run(args: &Args, editor: Editor, names: &[String]) -> anyhow::Result<ExitCode> {
+    let choice = if names.is_empty() {
+        Choice::of(found(editor), &groups::installed(&|it| on_path(it).is_some()))
+    } else {
+        let config = || read_user(args.config.as_deref(), &Env::real()).map(|it| it.config);
+        let named = named(names, config)?;
+        match editor {
+            // The last one that is added for a mode would be the only one.
+            Editor::Emacs => Choice::of(named, &[]),
+            Editor::Nvim | Editor::Helix | Editor::Vscode | Editor::Zed => Choice::all(named),
+        }
+    };
+    let is_copilot = choice.active.iter().any(|it| it.name == COPILOT);
+    if let Some(why) = without_copilot(editor).filter(|_| is_copilot) {
         bail!("{why}");
     }
-    print(&text(editor, &program(), &servers))?;
+    print(&text(editor, &program(), &choice)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Finds servers by name.
-fn named(names: &[String]) -> anyhow::Result<Vec<&'static Server>> {
-    let mut servers = Vec::new();
+/// Finds servers and groups by name. Reads the configuration for groups only, so its errors keep nobody from a server.
+fn named(names: &[String], config: impl Fn() -> Result<Config, String>) -> anyhow::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
     for name in names {
-        let Some(server) = SERVERS.iter().find(|it| it.is_called(name)) else {
-            let known: Vec<&str> = SERVERS.iter().map(|it| it.name).collect();
-            let hint = match nearest(name, known.iter().copied()) {
-                Some(meant) => format!("did you mean {meant}?"),
-                None => "for another server, put `lspool --` before its command".to_owned(),
-            };
-            bail!("unknown server {name:?}; expected one of {}\nhint: {hint}", known.join(", "));
+        if let Some(server) = SERVERS.iter().find(|it| it.is_called(name)) {
+            entries.push(Entry::of(server));
+            continue;
+        }
+        let config = config().map_err(anyhow::Error::msg)?;
+        if let Some(group) = groups::find(name, &config) {
+            entries.push(group?);
+            continue;
+        }
+        let servers: Vec<&str> = SERVERS.iter().map(|it| it.name).collect();
+        let groups = groups::names(&config);
+        let known = servers.iter().copied().chain(groups.iter().map(String::as_str));
+        let hint = match nearest(name, known) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "for another server, put `lspool --` before its command".to_owned(),
         };
-        servers.push(server);
+        bail!(
+            "unknown server or group {name:?}; expected one of {}; or a group, {}\nhint: {hint}",
+            servers.join(", "),
+            groups.join(", ")
+        );
     }
-    Ok(servers)
+    Ok(entries)
 }
 
 /// The known servers on PATH, or Pyright as an example.
-fn found(editor: Editor) -> Vec<&'static Server> {
-    let is_usable = |it: &&Server| it.name != COPILOT || without_copilot(editor).is_none();
-    let servers: Vec<_> =
-        SERVERS.iter().filter(is_usable).filter(|it| on_path(it.command[0]).is_some()).collect();
+fn found(editor: Editor) -> Vec<Entry> {
+    let is_usable = |name: &str| name != COPILOT || without_copilot(editor).is_none();
+    let usable = SERVERS.iter().filter(|it| is_usable(it.name));
+    let servers: Vec<_> = usable.filter(|it| on_path(it.command[0]).is_some()).map(Entry::of).collect();
     if servers.is_empty() {
         tell("found no known server on PATH; this example uses Pyright");
-        return SERVERS.iter().take(1).collect();
+        return SERVERS.iter().take(1).map(Entry::of).collect();
     }
     servers
 }
@@ -101,36 +133,40 @@ pub(super) fn program() -> String {
 }
 
 /// The settings.
-fn text(editor: Editor, program: &str, servers: &[&Server]) -> String {
-    let parts: Vec<String> = match editor {
-        Editor::Nvim => return nvim(program, servers),
-        Editor::Helix => return helix(program, servers),
-        Editor::Zed => return zed(program, servers),
-        Editor::Emacs => servers.iter().map(|it| emacs(program, it)).collect(),
-        Editor::Vscode => servers.iter().map(|it| vscode(program, it)).collect(),
-    };
-    parts.join("\n")
-}
-
-/// The words of a command as JSON strings, which are also strings in Lua, TOML, Lisp and TypeScript.
-fn words(program: &str, server: &Server) -> Vec<String> {
-    let words = [program, "--"].into_iter().chain(server.command.iter().copied());
-    words.map(|it| json!(it).to_string()).collect()
-}
-
-fn quoted(words: &[&str]) -> String {
-    words.iter().map(|it| json!(it).to_string()).collect::<Vec<_>>().join(", ")
-}
-
-fn nvim(program: &str, servers: &[&Server]) -> String {
-    let mut parts = vec!["-- ~/.config/nvim/init.lua, Neovim 0.11 or later\n".to_owned()];
-    for it in servers {
-        parts.push(format!("vim.lsp.config({}, {{\n", json!(it.nvim)));
-        parts.push(format!("  cmd = {{ {} }},\n", words(program, it).join(", ")));
-        if !it.filetypes.is_empty() {
-            parts.push(format!("  filetypes = {{ {} }},\n", quoted(it.filetypes)));
+fn text(editor: Editor, program: &str, choice: &Choice) -> anyhow::Result<String> {
+    let active = &choice.active;
+    let (settings, comment) = match editor {
+        Editor::Nvim => (nvim(program, active), "--"),
+        Editor::Helix => (helix(program, active), "#"),
+        Editor::Emacs => {
+            let parts: Vec<String> = active.iter().map(|it| emacs(program, it)).collect();
+            (parts.join("\n"), ";;")
         }
-        parts.push(format!("  root_markers = {{ {} }},\n", quoted(it.markers)));
+        Editor::Vscode => (vscode(program, active), "//"),
+        Editor::Zed => (zed(program, active)?, "//"),
+    };
+    let editor = editor.to_possible_value().map(|it| it.get_name().to_owned()).unwrap_or_default();
+    Ok(settings + &choice.comment(comment, &editor))
+}
+
+/// Words as JSON strings, which are also strings in Lua, TOML, Lisp and TypeScript.
+fn quoted<T: AsRef<str>>(words: &[T]) -> Vec<String> {
+    words.iter().map(|it| json!(it.as_ref()).to_string()).collect()
+}
+
+fn listed<T: AsRef<str>>(words: &[T]) -> String {
+    quoted(words).join(", ")
+}
+
+fn nvim(program: &str, entries: &[Entry]) -> String {
+    let mut parts = vec!["-- ~/.config/nvim/init.lua, Neovim 0.11 or later\n".to_owned()];
+    for it in entries {
+        parts.push(format!("vim.lsp.config({}, {{\n", json!(it.nvim)));
+        parts.push(format!("  cmd = {{ {}, {} }},\n", json!(program), listed(&it.args)));
+        if !it.filetypes.is_empty() {
+            parts.push(format!("  filetypes = {{ {} }},\n", listed(&it.filetypes)));
+        }
+        parts.push(format!("  root_markers = {{ {} }},\n", listed(&it.markers)));
         if it.name == COPILOT {
             let about = "  init_options = {\n    \
                          editorInfo = { name = \"Neovim\", version = tostring(vim.version()) },\n    \
@@ -139,80 +175,80 @@ fn nvim(program: &str, servers: &[&Server]) -> String {
         }
         parts.push("})\n".to_owned());
     }
-    let names: Vec<&str> = servers.iter().map(|it| it.nvim).collect();
-    parts.push(format!("vim.lsp.enable({{ {} }})\n", quoted(&names)));
+    let names: Vec<&str> = entries.iter().map(|it| it.nvim.as_str()).collect();
+    parts.push(format!("vim.lsp.enable({{ {} }})\n", listed(&names)));
     parts.concat()
 }
 
-fn helix(program: &str, servers: &[&Server]) -> String {
+fn helix(program: &str, entries: &[Entry]) -> String {
     let mut parts = Vec::new();
-    for it in servers {
-        parts.push(format!(
-            "[language-server.{}]\ncommand = {}\nargs = [{}]\n",
-            it.name,
-            json!(program),
-            words(program, it)[1..].join(", ")
-        ));
+    for it in entries {
+        let (name, args) = (&it.name, listed(&it.args));
+        parts.push(format!("[language-server.{name}]\ncommand = {}\nargs = [{args}]\n", json!(program)));
     }
-    let mut languages: Vec<&str> = servers.iter().flat_map(|it| it.helix.iter().copied()).collect();
+    let mut languages: Vec<&String> = entries.iter().flat_map(|it| &it.helix).collect();
     languages.sort_unstable();
     languages.dedup();
     for language in languages {
-        let of = servers.iter().filter(|it| it.helix.contains(&language)).map(|it| it.name);
-        let of: Vec<&str> = of.collect();
-        parts.push(format!(
-            "[[language]]\nname = {}\nlanguage-servers = [{}]\n",
-            json!(language),
-            quoted(&of)
-        ));
+        let of: Vec<_> = entries.iter().filter(|it| it.helix.contains(language)).map(|it| &it.name).collect();
+        let name = json!(language);
+        parts.push(format!("[[language]]\nname = {name}\nlanguage-servers = [{}]\n", listed(&of)));
     }
     format!("# ~/.config/helix/languages.toml\n{}", parts.join("\n"))
 }
 
-fn emacs(program: &str, it: &Server) -> String {
+fn emacs(program: &str, it: &Entry) -> String {
+    let program = json!(program);
     if it.name == COPILOT {
         return format!(
-            ";; init.el, copilot.el\n(setq copilot-server-executable (executable-find {})\n      \
-             copilot-server-args '(\"--stdio\"))\n",
-            json!(program)
+            ";; init.el, copilot.el\n(setq copilot-server-executable (executable-find {program})\n      \
+             copilot-server-args '(\"--stdio\"))\n"
         );
     }
-    let modes = match it.modes {
-        [one] => (*one).to_owned(),
+    let modes = match it.modes.as_slice() {
+        [one] => one.clone(),
         several => format!("({})", several.join(" ")),
     };
+    let args = quoted(&it.args).join(" ");
     format!(
         ";; init.el, eglot\n(with-eval-after-load 'eglot\n  (add-to-list 'eglot-server-programs\n               \
-         '({modes} . ({}))))\n",
-        words(program, it).join(" ")
+         '({modes} . ({program} {args}))))\n"
     )
 }
 
-fn zed(program: &str, servers: &[&Server]) -> String {
-    let lsp = servers.iter().map(|it| {
-        let arguments: Vec<&str> = ["--"].into_iter().chain(it.command.iter().copied()).collect();
-        (it.name.to_owned(), json!({"binary": {"path": program, "arguments": arguments}}))
-    });
-    let lsp: serde_json::Map<String, Value> = lsp.collect();
-    format!("// ~/.config/zed/settings.json\n{:#}\n", json!({"lsp": lsp}))
-}
-
-fn vscode(program: &str, it: &Server) -> String {
-    let words = words(program, it);
-    if it.name == "clangd" {
-        return format!(
-            "// settings.json, extension clangd\n\"clangd.path\": {},\n\"clangd.arguments\": [{}]\n",
-            words[0],
-            words[1..].join(", ")
-        );
+fn zed(program: &str, entries: &[Entry]) -> anyhow::Result<String> {
+    let mut lsp = serde_json::Map::new();
+    for it in entries {
+        let Some(name) = &it.zed else {
+            bail!("Zed starts only servers that it knows, and the first of {} is none of them", it.name);
+        };
+        lsp.insert(name.clone(), json!({"binary": {"path": program, "arguments": it.args}}));
     }
-    format!(
-        "// VS Code has no setting for the command of a server. In an extension with vscode-languageclient:\n\
-         const run: Executable = {{ command: {}, args: [{}] }};\n\
-         const client = new LanguageClient({}, {{ run, debug: run }}, {{ documentSelector: [{}] }});\n",
-        words[0],
-        words[1..].join(", "),
-        json!(it.name),
-        quoted(it.vscode)
-    )
+    let settings: Value = json!({"lsp": lsp});
+    Ok(format!("// ~/.config/zed/settings.json\n{settings:#}\n"))
+}
+
+fn vscode(program: &str, entries: &[Entry]) -> String {
+    let program = json!(program);
+    let (clangd, others): (Vec<_>, Vec<_>) = entries.iter().partition(|it| it.name == "clangd");
+    let settings = clangd.iter().map(|it| {
+        let args = listed(&it.args);
+        format!("// settings.json, extension clangd\n\"clangd.path\": {program},\n\"clangd.arguments\": [{args}]\n")
+    });
+    let mut parts: Vec<String> = settings.collect();
+    let clients = others.iter().map(|it| {
+        let (name, args, languages) = (json!(it.name), listed(&it.args), listed(&it.vscode));
+        format!("  client({name}, [{args}], [{languages}]),\n")
+    });
+    let clients: String = clients.collect();
+    if !clients.is_empty() {
+        parts.push(format!(
+            "// VS Code has no setting for the command of a server. In an extension with vscode-languageclient:\n\
+             const client = (name: string, args: string[], documentSelector: string[]) => {{\n  \
+             const run: Executable = {{ command: {program}, args }};\n  \
+             return new LanguageClient(name, {{ run, debug: run }}, {{ documentSelector }});\n\
+             }};\nconst clients = [\n{clients}];\n"
+        ));
+    }
+    parts.join("\n")
 }

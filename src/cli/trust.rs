@@ -38,8 +38,8 @@ pub(super) fn run(task: &Task) -> anyhow::Result<ExitCode> {
         Err(error) if is_added => anyhow::bail!("cannot open {}: {error}", folder.display()),
         Err(_) => folder,
     };
-    if real.parent().is_none() {
-        anyhow::bail!("lspool does not trust all folders: name that of a project");
+    if is_added {
+        refuse_too_large(&real, &env)?;
     }
     let done = if is_added { trust.add(real.clone()) } else { trust.remove(&real) };
     if let Err(why) = done {
@@ -52,4 +52,18 @@ pub(super) fn run(task: &Task) -> anyhow::Result<ExitCode> {
         false => format!("{shown} is not trusted\n"),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a folder that contains all projects, and whatever the user downloads.
+fn refuse_too_large(folder: &Path, env: &Env) -> anyhow::Result<()> {
+    let home = env.home.as_ref().map(|it| it.canonicalize().unwrap_or_else(|_| it.clone()));
+    let what = match home {
+        _ if folder.parent().is_none() => "every folder",
+        Some(home) if home.starts_with(folder) => "your home folder",
+        Some(_) | None => return Ok(()),
+    };
+    let shown = folder.display();
+    anyhow::bail!(
+        "{shown} is {what}, which is too much to trust\nhint: lspool trust DIR, with the folder of a project"
+    )
 }

@@ -26,7 +26,8 @@ pub use files::{UserConfig, read_user, user_file, workspace_files};
 pub use path::{Skipped, Workspace};
 pub use plan::GroupPlan;
 pub use prepare::{
-    CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target, targets,
+    Absent, CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target,
+    targets,
 };
 pub use search::{Found, NotFound, search};
 pub use tools::{FoundLanguage, FoundTools, languages_found, prepare_tools};

@@ -128,6 +128,82 @@ fn check_explains_missing_commands() {
     assert!(told.contains(hint), "{told}");
 }
 
+/// A server that can be started in any sandbox.
+fn recorded(name: &str) -> String {
+    format!("[server.{name}]\ncommand = {LSPOOL:?}\nargs = [\"serve-recording\"]\n")
+}
+
+/// The output and the exit status of `lspool check` with this configuration of the user.
+fn check(sandbox: &Sandbox, user: &str, words: &[&str]) -> (String, Option<i32>) {
+    let file = sandbox.home().join("config.toml");
+    std::fs::write(&file, user).expect("the home is writable");
+    let words = [&["--config", file.to_str().expect("UTF-8"), "check"], words].concat();
+    let output = run(sandbox, &words);
+    (text(&output.stdout) + &text(&output.stderr), output.status.code())
+}
+
+#[test]
+fn check_of_command_reports_errors_of_workspace_file() {
+    let sandbox = Sandbox::new();
+    sandbox.write(".lspool.toml", "[server.y]\ncommand = \"z\"\n");
+    let group = format!("[group.g]\nservers = [\"a\"]\n{}", recorded("a"));
+    for words in [&[] as &[&str], &["--", LSPOOL, "serve-recording"], &["--group", "g"]] {
+        let (told, status) = check(&sandbox, &group, words);
+        assert_eq!(status, Some(2), "{words:?}: {told}");
+        assert!(told.contains("the workspace's configuration has errors"), "{words:?}: {told}");
+    }
+}
+
+#[test]
+fn check_tries_default_group_and_other_servers() {
+    let sandbox = Sandbox::new();
+    let user = ["a", "b", "c"].map(recorded).concat();
+    let group = "default_group = \"g\"\n[group.g]\nservers = [\"c\", \"a\"]\n";
+    let (told, status) = check(&sandbox, &format!("{group}{user}"), &[]);
+    assert_eq!(status, Some(0), "{told}");
+    let rows: Vec<&str> = told.lines().filter(|it| it.contains(" ok ")).map(|it| &it[..1]).collect();
+    assert_eq!(rows, ["c", "a", "b"], "{told}");
+    let shared = told.split("group g\n").nth(1).expect("the group has a section");
+    assert!(
+        shared.contains("textDocument/inlineCompletion: lspool joins the answers of c and a\n"),
+        "{told}"
+    );
+    let (told, status) = check(&sandbox, "default_group = \"python\"\n", &[]);
+    assert!(!told.contains("copilot"), "{told}");
+    assert!(told.contains("\nruff ") && status.is_some(), "{told}");
+}
+
+#[test]
+fn check_names_group_whose_members_are_left_out() {
+    let sandbox = Sandbox::new();
+    let user = format!(
+        "[group.g]\nservers = [\"a\", \"b\"]\n{}{}root_required = true\nroot_markers = [\"b.json\"]\n",
+        recorded("a"),
+        recorded("b")
+    );
+    let (told, status) = check(&sandbox, &user, &["--group", "g"]);
+    assert_eq!(status, Some(0), "{told}");
+    let end = "\ngroup g\n  b is not used here: the workspace has no b.json\n";
+    assert!(told.ends_with(end), "{told}");
+}
+
+#[test]
+fn trust_takes_no_folder_above_projects() {
+    let sandbox = Sandbox::new();
+    let home = sandbox.home();
+    let above = home.parent().expect("the home is in a folder").to_owned();
+    for folder in [home.as_path(), above.as_path(), std::path::Path::new("/")] {
+        let mut command = sandbox.command(LSPOOL);
+        let output = command.arg("trust").current_dir(folder).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{folder:?}");
+        assert!(text(&output.stderr).contains("too much to trust\nhint: "), "{}", text(&output.stderr));
+    }
+    assert!(run(&sandbox, &["trust", "--list"]).stdout.is_empty());
+    // Somebody may have trusted it before.
+    let removed = run(&sandbox, &["trust", "--remove", home.to_str().expect("UTF-8")]);
+    assert_eq!(removed.status.code(), Some(0), "{}", text(&removed.stderr));
+}
+
 #[test]
 fn completions_are_valid_shell() {
     let sandbox = Sandbox::new();

@@ -82,6 +82,11 @@ pub struct EditAnswer {
     pub notes: Vec<String>,
 }
 
+/// Tells a reader who can call tools how to make an edit.
+pub fn how_to_make(id: &str) -> String {
+    format!("lsp_apply_edit {{\"edit\": \"{id}\"}} makes it")
+}
+
 impl EditAnswer {
     /// Writes the answer.
     pub fn answer(self) -> Answer {
@@ -89,7 +94,7 @@ impl EditAnswer {
             (self.changes.iter().map(|it| it.n_edits).sum::<usize>(), self.changes.len());
         let state = match &self.state {
             EditState::Made => "made".to_owned(),
-            EditState::Kept(id) => format!("not made: lsp_apply_edit {{\"edit\": \"{id}\"}} makes it"),
+            EditState::Kept(id) => format!("not made: {}", how_to_make(id)),
             EditState::Empty => "there is nothing to change".to_owned(),
         };
         let mut text =

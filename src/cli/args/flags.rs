@@ -156,13 +156,13 @@ pub(super) enum Task {
     /// Print the settings for an editor
     #[command(long_about = "Print the settings for an editor\n\n\
                       Prints what to write into the settings of an editor so that it starts lspool in front of its servers. \
-                      Without SERVER, it does so for the known servers that are on PATH.")]
+                      Without a name, it takes the first known server on PATH for each language, and names the others.")]
     Setup {
         /// The editor
         #[arg(value_name = "EDITOR")]
         editor: Editor,
-        /// A server such as pyright, gopls, rust-analyzer or copilot
-        #[arg(value_name = "SERVER")]
+        /// A server such as pyright, gopls or copilot, or a group such as python
+        #[arg(value_name = "SERVER|GROUP")]
         servers: Vec<String>,
     },
     /// Start every configured server and report whether it works

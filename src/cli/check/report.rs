@@ -16,7 +16,7 @@ use crate::{
         reads_member,
     },
     rpc::Frame,
-    shell::discover::{GroupPlan, Missing, Skipped, Target},
+    shell::discover::{Absent, GroupPlan, Missing, Skipped, Target},
     util::text::plain,
 };
 
@@ -31,10 +31,12 @@ pub(super) struct Report {
     pub(super) file: Result<PathBuf, Option<PathBuf>>,
     pub(super) warnings: Vec<String>,
     pub(super) rows: Vec<Row>,
-    /// The group that the servers are.
+    /// How many of the rows, from the first, serve an editor together.
+    pub(super) n_members: usize,
+    /// The group that these are.
     pub(super) group: Option<GroupPlan>,
-    /// Members of the group that are left out, and why.
-    pub(super) absent: Vec<String>,
+    /// Members of the group that are left out.
+    pub(super) absent: Absent,
     /// Exit status of an interrupted check.
     pub(super) interrupted: Option<i32>,
 }
@@ -282,24 +284,24 @@ impl Report {
                 lines.extend(note.lines().flat_map(|it| wrap(&format!("  {it}"), columns, "    ")));
             }
         };
-        for row in &self.rows {
+        for (n, row) in self.rows.iter().enumerate() {
             let mut notes = row.notes(is_verbose);
-            if self.group.is_some() {
+            if self.group.is_some() && n < self.n_members {
                 notes.extend(row.able().iter().flat_map(Able::told));
                 notes.extend(row.reach.iter().cloned());
             }
             section(&row.name, &notes);
         }
         if let Some(group) = &self.group {
-            let members: Vec<Able> = self.rows.iter().filter_map(Row::able).collect();
+            let members: Vec<Able> = self.rows.iter().take(self.n_members).filter_map(Row::able).collect();
             let mut notes = clashes(&members, group);
             if notes.is_empty() {
                 notes.push("no feature has several members".to_owned());
             }
-            notes.extend(self.absent.iter().cloned());
+            notes.extend(self.absent.members.iter().cloned());
             section(&format!("group {}", group.name), &notes);
-        } else if !self.absent.is_empty() {
-            section("group", &self.absent);
+        } else if !self.absent.members.is_empty() {
+            section(&format!("group {}", self.absent.group), &self.absent.members);
         }
         lines.iter().fold(String::new(), |text, line| text + line + "\n")
     }

@@ -7,7 +7,7 @@ use crate::{
     cli::columns,
     config::ServerConfig,
     core::event::{Exit, Launch, SpawnFailure},
-    shell::discover::{Missing, Skipped},
+    shell::discover::{Absent, Missing, Skipped},
 };
 
 /// Two servers, in a core that a test drives.
@@ -117,8 +117,9 @@ impl Script {
             file: Ok("/home/config.toml".into()),
             warnings: Vec::new(),
             rows,
+            n_members: 1,
             group: None,
-            absent: Vec::new(),
+            absent: Absent::default(),
             interrupted: None,
         }
     }
@@ -136,8 +137,9 @@ fn check_hints_at_missing_args_when_server_exits_early() {
         file: Ok("c".into()),
         warnings: Vec::new(),
         rows,
+        n_members: 1,
         group: None,
-        absent: Vec::new(),
+        absent: Absent::default(),
         interrupted: None,
     };
     let expected =
@@ -424,8 +426,9 @@ fn check_fails_when_server_is_missing() {
         file,
         warnings: vec!["shadowed".to_owned()],
         rows,
+        n_members: 1,
         group: None,
-        absent: Vec::new(),
+        absent: Absent::default(),
         interrupted: None,
     };
     assert_eq!(report.status(), 1);
@@ -462,8 +465,9 @@ fn check_report_fits_the_terminal() {
         file,
         warnings: vec!["shadowed".to_owned()],
         rows,
+        n_members: 1,
         group: None,
-        absent: Vec::new(),
+        absent: Absent::default(),
         interrupted: None,
     };
     for room in [60, 80, 120] {

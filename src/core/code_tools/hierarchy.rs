@@ -26,9 +26,20 @@ struct Hierarchy {
     follow: &'static str,
     /// The member of an answer with the item; none if the answer is the item.
     member: Option<&'static str>,
-    title: &'static str,
+    /// What the items are called, if it is one or several.
+    nouns: [&'static str; 2],
+    /// What they are to the symbol.
+    relation: &'static str,
     /// Whether a server finds the items by its index, which may not be whole.
     needs: Needs,
+}
+
+impl Hierarchy {
+    /// So many items for a symbol.
+    fn title(&self, n: usize, symbol: &str) -> String {
+        let [one, several] = self.nouns;
+        format!("{n} {} {} {symbol}", if n == 1 { one } else { several }, self.relation)
+    }
 }
 
 /// What a server must know to find the items of a step.
@@ -42,32 +53,38 @@ enum Needs {
 
 impl Cx<'_> {
     pub(super) fn calls(&mut self, target: &Target, direction: Direction, depth: usize) -> Step<Answer> {
-        let (follow, member, title, needs) = match direction {
-            Direction::Up => ("callHierarchy/incomingCalls", "from", "callers of", Needs::WholeIndex),
-            Direction::Down => ("callHierarchy/outgoingCalls", "to", "functions called by", Needs::OwnText),
+        let (follow, member, nouns, relation, needs) = match direction {
+            Direction::Up => {
+                ("callHierarchy/incomingCalls", "from", ["caller", "callers"], "of", Needs::WholeIndex)
+            }
+            Direction::Down => {
+                ("callHierarchy/outgoingCalls", "to", ["function", "functions"], "called by", Needs::OwnText)
+            }
         };
         let hierarchy = Hierarchy {
             provider: "callHierarchyProvider",
             prepare: "textDocument/prepareCallHierarchy",
             follow,
             member: Some(member),
-            title,
+            nouns,
+            relation,
             needs,
         };
         self.hierarchy(target, &hierarchy, depth)
     }
 
     pub(super) fn types(&mut self, target: &Target, direction: Direction, depth: usize) -> Step<Answer> {
-        let (follow, title, needs) = match direction {
-            Direction::Up => ("typeHierarchy/supertypes", "supertypes of", Needs::OwnText),
-            Direction::Down => ("typeHierarchy/subtypes", "subtypes of", Needs::WholeIndex),
+        let (follow, nouns, needs) = match direction {
+            Direction::Up => ("typeHierarchy/supertypes", ["supertype", "supertypes"], Needs::OwnText),
+            Direction::Down => ("typeHierarchy/subtypes", ["subtype", "subtypes"], Needs::WholeIndex),
         };
         let hierarchy = Hierarchy {
             provider: "typeHierarchyProvider",
             prepare: "textDocument/prepareTypeHierarchy",
             follow,
             member: None,
-            title,
+            nouns,
+            relation: "of",
             needs,
         };
         self.hierarchy(target, &hierarchy, depth)
@@ -125,11 +142,10 @@ impl Cx<'_> {
         if is_cut {
             incomplete.get_or_insert_with(|| format!("lspool shows {MOST_ITEMS} at most"));
         }
+        let title = it.title(items.len(), &described.title());
         let head = match &incomplete {
-            None => format!("{} {} {} · complete · {name}", items.len(), it.title, described.title()),
-            Some(why) => {
-                format!("INCOMPLETE: {why}\n{} {} {} · {name}", items.len(), it.title, described.title())
-            }
+            None => format!("{title} · complete · {name}"),
+            Some(why) => format!("INCOMPLETE: {why}\n{title} · {name}"),
         };
         let mut structured = Map::new();
         structured.insert("ok".to_owned(), true.into());
@@ -199,7 +215,7 @@ impl Cx<'_> {
         let file: PathBuf = file_path(item["uri"].as_str()?)?;
         let range = Range::read(&item["selectionRange"]).or_else(|| Range::read(&item["range"]))?;
         let places = found["fromRanges"].as_array().into_iter().flatten();
-        let places: Vec<u32> = places.filter_map(Range::read).map(|it| it.start.line + 1).collect();
+        let places: BTreeSet<u32> = places.filter_map(Range::read).map(|it| it.start.line + 1).collect();
         Some(json!({
             "symbol": item["name"], "kind": kind_name(item["kind"].as_u64().unwrap_or_default()),
             "file": self.shown(&file), "line": range.start.line + 1, "end_line": range.end.line + 1,
@@ -218,6 +234,35 @@ fn line(value: &Value, depth: usize) -> String {
     let indent = "  ".repeat(depth);
     let places: Vec<String> =
         value["at_lines"].as_array().into_iter().flatten().map(ToString::to_string).collect();
-    let at = if places.is_empty() { String::new() } else { format!("  at lines {}", places.join(", ")) };
+    let at = match places.as_slice() {
+        [] => String::new(),
+        [one] => format!("  at line {one}"),
+        several => format!("  at lines {}", several.join(", ")),
+    };
     format!("\n{indent}{} ({}) {}:{}{at}", word("symbol"), word("kind"), word("file"), value["line"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_counts_are_told_once_and_in_english() {
+        let shown = |lines: &[u32]| {
+            line(&json!({"symbol": "f", "kind": "function", "file": "m.py", "line": 3, "at_lines": lines}), 1)
+        };
+        assert_eq!(shown(&[5]), "\n  f (function) m.py:3  at line 5");
+        assert_eq!(shown(&[5, 9]), "\n  f (function) m.py:3  at lines 5, 9");
+        let called = Hierarchy {
+            provider: "",
+            prepare: "",
+            follow: "",
+            member: None,
+            nouns: ["function", "functions"],
+            relation: "called by",
+            needs: Needs::OwnText,
+        };
+        assert_eq!(called.title(1, "g"), "1 function called by g");
+        assert_eq!(called.title(2, "g"), "2 functions called by g");
+    }
 }

@@ -19,6 +19,8 @@ use crate::config::{
 pub(super) struct Plan {
     /// By rank; there is one at least.
     pub(super) members: Vec<MemberConfig>,
+    /// The name of the group, or those of the members.
+    pub(super) name: String,
     /// What they are together, if they are several.
     pub(super) group: Option<GroupPlan>,
     /// By name of a member: what could stand in its place.
@@ -69,8 +71,8 @@ pub(super) fn plan(
         (Some(name), _, _) | (None, [], Some(name)) => Some(name.clone()),
         (None, [], None) => {
             let name = choose(config)?;
-            let members = vec![MemberConfig::of(&name)];
-            return Ok(Plan { members, group: None, alternatives: BTreeMap::new(), absent: Vec::new() });
+            let (members, alternatives) = (vec![MemberConfig::of(&name)], BTreeMap::new());
+            return Ok(Plan { members, name, group: None, alternatives, absent: Vec::new() });
         }
         (None, [_, ..], _) => None,
     };
@@ -91,8 +93,11 @@ pub(super) fn plan(
     let name = named.unwrap_or_else(|| names.join("+"));
     let is_group = names.len() > 1;
     let GroupConfig { servers, order, combine, wait, start_wait, diagnostics_wait } = group;
-    let group = is_group.then_some(GroupPlan { name, start_wait, diagnostics_wait, order, combine, wait });
-    Ok(Plan { members: servers, group, alternatives, absent })
+    let group = is_group.then(|| {
+        let name = name.clone();
+        GroupPlan { name, start_wait, diagnostics_wait, order, combine, wait }
+    });
+    Ok(Plan { members: servers, name, group, alternatives, absent })
 }
 
 /// Takes those out of the group that the workspace has no use for, unless that leaves nobody. Gives why.

@@ -253,24 +253,43 @@ fn merge_agents(
     Ok(registry)
 }
 
-/// All configured servers, with their launches.
+/// Servers to try, with their launches.
 #[derive(Debug)]
 pub struct Targets {
-    /// The servers by name. Without a configured server, the Copilot server.
+    /// What serves the editor, by rank.
     pub servers: Vec<(String, Result<Target, Missing>)>,
+    /// The other configured servers, by name.
+    pub others: Vec<(String, Result<Target, Missing>)>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// The group that they are, if they are one: all of them, by rank.
+    /// The group that the first are, if they are one.
     pub group: Option<GroupPlan>,
-    /// Members of the group that are left out, and why.
-    pub absent: Vec<String>,
+    /// Members of a group that are left out.
+    pub absent: Absent,
 }
 
-/// Finds all configured servers, those of single folders included.
+/// Members of a group that are left out.
+#[derive(Debug, Default)]
+pub struct Absent {
+    /// The name of the group.
+    pub group: String,
+    /// Each with the reason.
+    pub members: Vec<String>,
+}
+
+/// Finds the default group and all configured servers, those of single folders included. Without any, the Copilot server.
 pub fn targets(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<Targets, String> {
     let workspace = Workspace::new(folders);
+    let (servers, group, absent) = match config_in(&workspace, user, env)?.default_group {
+        Some(_) => {
+            let it = named_targets(&CliServers::default(), user, folders, env)?;
+            (it.servers, it.group, it.absent)
+        }
+        None => (Vec::new(), None, Absent::default()),
+    };
     let mut config = user.config.clone();
-    if config.servers.is_empty() && config.folders.iter().all(|it| it.servers.is_empty()) {
+    let is_empty = config.servers.is_empty() && config.folders.iter().all(|it| it.servers.is_empty());
+    if servers.is_empty() && is_empty {
         config.servers.insert(COPILOT.to_owned(), ServerConfig::default());
     }
     let agents = merge_agents(&mut config, user, &workspace, env)?;
@@ -280,18 +299,15 @@ pub fn targets(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<Targ
         let label = move |name: &str| format!("{name} in {}", folder.path.display());
         folder.servers.iter().map(move |(name, server)| (label(name), name, server))
     });
+    let is_other = |(label, ..): &(String, &String, &ServerConfig)| servers.iter().all(|(it, _)| it != label);
     let found = |(label, name, server): (String, &String, &ServerConfig)| {
         (label, target(name, server, &workspace, env))
     };
-    Ok(Targets {
-        servers: general.chain(special).map(found).collect(),
-        warnings,
-        group: None,
-        absent: Vec::new(),
-    })
+    let others = general.chain(special).filter(is_other).map(found).collect();
+    Ok(Targets { servers, others, warnings, group, absent })
 }
 
-/// The servers that a command line names, with what there is to start.
+/// The servers that a command line names, with what there is to start. Reads the workspace files as for an editor.
 pub fn named_targets(
     cli: &CliServers,
     user: &UserConfig,
@@ -300,8 +316,9 @@ pub fn named_targets(
 ) -> Result<Targets, String> {
     let workspace = Workspace::new(folders);
     let mut config = config_in(&workspace, user, env)?;
-    let warnings = overlooked(cli, &config);
+    let overlooked = overlooked(cli, &config);
     let plan = plan(cli, &mut config, &workspace, env)?;
+    let agents = merge_agents(&mut config, user, &workspace, env)?;
     let found = |(name, server): (String, ServerConfig)| {
         let found = target(&name, &server, &workspace, env);
         let found = found.map_err(|it| Missing {
@@ -310,8 +327,13 @@ pub fn named_targets(
         });
         (name, found)
     };
-    let servers = sections(&plan, &config, &workspace, env).into_iter().map(found).collect();
-    Ok(Targets { servers, warnings, group: plan.group, absent: plan.absent })
+    let servers: Vec<_> = sections(&plan, &config, &workspace, env).into_iter().map(found).collect();
+    // No other server has agents.
+    let is_copilot = |it: &Target| it.server.kind == Some(ServerKind::Copilot);
+    let has_agents = servers.iter().any(|(_, it)| it.as_ref().is_ok_and(is_copilot));
+    let warnings = overlooked.into_iter().chain(agents.all().filter(|_| has_agents)).collect();
+    let absent = Absent { group: plan.name, members: plan.absent };
+    Ok(Targets { servers, others: Vec::new(), warnings, group: plan.group, absent })
 }
 
 /// Finds the server of a section.

@@ -663,11 +663,11 @@ fn targets_list_every_server_with_its_problem() {
     )
     .unwrap();
     let all = targets(&user.into(), &[tree.at("ws")], &tree.env).unwrap();
-    let told: Vec<_> = all.servers.iter().map(|(name, it)| (name.as_str(), it.is_ok())).collect();
+    let told: Vec<_> = all.others.iter().map(|(name, it)| (name.as_str(), it.is_ok())).collect();
     assert_eq!(told, [("a", true), ("b", false), ("a in /nowhere", true)]);
     let all = targets(&Config::default().into(), &[], &tree.env).unwrap();
-    assert_eq!(all.servers.len(), 1);
-    assert_eq!(all.servers[0].0, "copilot");
+    assert_eq!(all.others.len(), 1);
+    assert_eq!(all.others[0].0, "copilot");
 }
 
 #[test]

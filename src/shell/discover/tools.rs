@@ -91,7 +91,8 @@ pub fn prepare_tools(
     }
     let group = GroupPlan { start_wait: Duration::from_secs(3), ..GroupPlan::of(GROUP) };
     let members = names.iter().map(|it| MemberConfig::of(it)).collect();
-    let plan = Plan { members, group: Some(group), alternatives: BTreeMap::new(), absent: Vec::new() };
+    let (name, group, alternatives) = (GROUP.to_owned(), Some(group), BTreeMap::new());
+    let plan = Plan { members, name, group, alternatives, absent: Vec::new() };
     prepare_plan(plan, config, Vec::new(), &Place { user, workspace: &workspace, env })
 }
 

@@ -22,12 +22,12 @@ use super::{
 };
 
 /// A session under `/app` answers as one beside the editor, by the byte: also URIs in results and edits.
-fn same_elsewhere(mut subject: Subject) {
+fn same_elsewhere(mut subject: Subject, configure: fn(&Bubble, &Sandbox, &[OsString]) -> PathBuf) {
     let Some(bubble) = Bubble::new() else { return };
     let sandbox = Sandbox::new();
     sandbox.write(subject.file, subject.text);
     let here = Session::play(&sandbox, &subject, &[]);
-    let config = bubble.config(&sandbox, &subject.command);
+    let config = configure(&bubble, &sandbox, &subject.command);
     // Paths in texts are mapped, which such a recording needs to replay.
     let lspool = [
         env!("CARGO_BIN_EXE_lspool"),
@@ -69,12 +69,18 @@ fn without_data(message: &str) -> Value {
 
 #[test]
 fn pyright_in_another_root_answers_the_same() {
-    same_elsewhere(pyright());
+    same_elsewhere(pyright(), Bubble::config);
 }
 
 #[test]
 fn typescript_in_another_root_answers_the_same() {
-    same_elsewhere(typescript());
+    same_elsewhere(typescript(), Bubble::config);
+}
+
+/// A stand-in for docker: it tells a mount, and runs commands in another root.
+#[test]
+fn pyright_in_a_container_answers_the_same() {
+    same_elsewhere(pyright(), Bubble::docker);
 }
 
 /// Another root and other processes.
@@ -100,41 +106,58 @@ impl Bubble {
         Some(Bubble { program })
     }
 
+    /// The words that run a command where the workspace is at `/app`.
+    fn words(&self, sandbox: &Sandbox) -> Vec<String> {
+        let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
+        let (servers, workspace) = (servers.display().to_string(), sandbox.workspace().display().to_string());
+        let program = self.program.display();
+        let words = format!(
+            "{program} --unshare-pid --unshare-net --ro-bind /usr /usr --symlink usr/lib /lib --symlink usr/lib64 \
+             /lib64 --symlink usr/bin /bin --proc /proc --dev /dev --tmpfs /tmp --ro-bind {servers} {servers} --bind \
+             {workspace} /app --chdir /app --clearenv --setenv PATH /usr/bin --setenv HOME /tmp"
+        );
+        words.split_whitespace().map(ToOwned::to_owned).collect()
+    }
+
     /// A configuration for a server that has the workspace at `/app`.
     fn config(&self, sandbox: &Sandbox, command: &[OsString]) -> PathBuf {
-        let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
-        let (servers, workspace) = (servers.to_str().expect("it is text"), sandbox.workspace());
-        let workspace = workspace.to_str().expect("it is text");
-        let mut words: Vec<&str> =
-            "--unshare-pid --unshare-net --ro-bind /usr /usr --symlink usr/lib /lib --symlink \
-             usr/lib64 /lib64 --symlink usr/bin /bin --proc /proc --dev /dev --tmpfs /tmp"
-                .split_whitespace()
-                .collect();
-        words.extend([
-            "--ro-bind",
-            servers,
-            servers,
-            "--bind",
-            workspace,
-            "/app",
-            "--chdir",
-            "/app",
-            "--clearenv",
-        ]);
-        words.extend(["--setenv", "PATH", "/usr/bin", "--setenv", "HOME", "/tmp"]);
-        let engine =
-            [self.program.to_str().expect("it is text")].into_iter().chain(words).collect::<Vec<_>>();
-        let (program, args) = command.split_first().expect("it has words");
-        let args: Vec<_> = args.iter().map(|it| it.to_str().expect("it is text")).collect();
-        let config = format!(
-            "[server.far]\ncommand = {:?}\nargs = {args:?}\n[server.far.remote]\nengine = \"command\"\n\
-             engine_command = {engine:?}\npaths = [{{ local = {workspace:?}, remote = \"/app\" }}]\n",
-            program.to_str().expect("it is text"),
+        let remote = format!(
+            "engine = \"command\"\nengine_command = {:?}\npaths = [{{ local = {:?}, remote = \"/app\" }}]\n",
+            self.words(sandbox),
+            sandbox.workspace().display().to_string()
         );
-        let file = sandbox.home().join("lspool.toml");
-        fs::write(&file, config).expect("the system does it");
-        file
+        configured(sandbox, command, &remote)
     }
+
+    /// The same in a container, whose mounts the engine tells.
+    fn docker(&self, sandbox: &Sandbox, command: &[OsString]) -> PathBuf {
+        let docker = sandbox.home().join("docker");
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in\n\
+             'inspect --type container --format {{{{json .Mounts}}}} web') echo '[{{\"Type\":\"bind\",\"Source\":\"{}\",\
+             \"Destination\":\"/app\"}}]' ;;\n\
+             'exec -i web '*) shift 3; exec {} \"$@\" ;;\n\
+             *) echo \"unknown: $*\" >&2; exit 1 ;;\nesac\n",
+            sandbox.workspace().display(),
+            self.words(sandbox).join(" ")
+        );
+        fs::write(&docker, script).expect("the system does it");
+        fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("it is ours");
+        let docker = docker.display().to_string();
+        let remote = format!("engine = \"docker\"\ntarget = \"web\"\nengine_command = [{docker:?}]\n");
+        configured(sandbox, command, &remote)
+    }
+}
+
+fn configured(sandbox: &Sandbox, command: &[OsString], remote: &str) -> PathBuf {
+    let words: Vec<&str> = command.iter().map(|it| it.to_str().expect("it is text")).collect();
+    let (program, args) = words.split_first().expect("it has words");
+    let file = sandbox.home().join("lspool.toml");
+    let config =
+        format!("[server.far]\ncommand = {program:?}\nargs = {args:?}\n[server.far.remote]\n{remote}");
+    fs::write(&file, config).expect("the system does it");
+    file
 }
 
 /// pyright ends three seconds after it has not found the process of its client.

@@ -12,6 +12,7 @@ use tokio::{
 use super::client::{Client, error_of};
 use crate::{
     builtin_tools::lsp::{EditorDocument, EditorDocuments},
+    core::event::WriteFault,
     rpc::{Kind, file_path},
     shell::{
         control::Connection,
@@ -63,18 +64,31 @@ impl EditorLink for NearEditor {
         Box::pin(async move { state.lock().await.documents().await })
     }
 
-    fn edit(&self, edit: Value) -> Waiting<'static, Result<(), String>> {
+    fn edit(&self, edit: Value) -> Waiting<'static, Result<(), WriteFault>> {
         let state = Rc::clone(&self.0);
         Box::pin(async move {
             let params = json!({"label": LABEL, "edit": edit});
-            let answer = state.lock().await.ask("lspool/applyEdit", &params, EDIT_PATIENCE).await?;
+            let answer = match state.lock().await.ask("lspool/applyEdit", &params, EDIT_PATIENCE).await {
+                Ok(answer) => answer,
+                Err(Unanswered::Error(why)) => return Err(WriteFault::Refused(why)),
+                // The user may still confirm it.
+                Err(Unanswered::Silence(why)) => return Err(WriteFault::Unseen(why)),
+            };
             match (answer["applied"].as_bool(), answer["failureReason"].as_str()) {
                 (Some(true), _) => Ok(()),
-                (_, Some(why)) => Err(format!("the editor refuses: {why}")),
-                (_, None) => Err("the editor refuses".to_owned()),
+                (_, Some(why)) => Err(WriteFault::Refused(format!("the editor refuses: {why}"))),
+                (_, None) => Err(WriteFault::Refused("the editor refuses".to_owned())),
             }
         })
     }
+}
+
+/// Why there is no answer.
+enum Unanswered {
+    /// The answer is this error.
+    Error(String),
+    /// Nothing is known of what the editor does.
+    Silence(String),
 }
 
 impl State {
@@ -82,7 +96,10 @@ impl State {
         loop {
             let known: Map<String, Value> =
                 self.known.iter().map(|(uri, (revision, _))| (uri.clone(), (*revision).into())).collect();
-            let answer = self.ask("lspool/documents", &json!({"known": known}), PATIENCE).await?;
+            let answer = self.ask("lspool/documents", &json!({"known": known}), PATIENCE).await;
+            let answer = answer.map_err(|it| match it {
+                Unanswered::Error(why) | Unanswered::Silence(why) => why,
+            })?;
             let listed = answer["documents"].as_array().map_or(&[][..], Vec::as_slice);
             let mut now = BTreeMap::new();
             let mut documents = Vec::new();
@@ -117,14 +134,17 @@ impl State {
         }
     }
 
-    async fn ask(&mut self, method: &str, params: &Value, patience: Duration) -> Result<Value, String> {
+    async fn ask(&mut self, method: &str, params: &Value, patience: Duration) -> Result<Value, Unanswered> {
         match timeout(patience, self.asked(method, params)).await {
-            Ok(Ok(answer)) => answer,
+            Ok(Ok(answer)) => answer.map_err(Unanswered::Error),
             Ok(Err(error)) => {
                 self.client = None;
-                Err(format!("lspool cannot ask the editor: {error}"))
+                Err(Unanswered::Silence(format!("lspool cannot ask the editor: {error}")))
             }
-            Err(_) => Err(format!("the editor does not answer within {} s", patience.as_secs())),
+            Err(_) => {
+                let seconds = patience.as_secs();
+                Err(Unanswered::Silence(format!("the editor does not answer within {seconds} s")))
+            }
         }
     }
 

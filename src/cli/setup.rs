@@ -220,9 +220,15 @@ fn zed(program: &str, entries: &[Entry]) -> anyhow::Result<String> {
     let mut lsp = serde_json::Map::new();
     for it in entries {
         let Some(name) = &it.zed else {
-            bail!("Zed starts only servers that it knows, and the first of {} is none of them", it.name);
+            bail!(
+                "Zed starts only servers that it knows, and it does not know the first server of {}",
+                it.name
+            );
         };
-        lsp.insert(name.clone(), json!({"binary": {"path": program, "arguments": it.args}}));
+        let server = json!({"binary": {"path": program, "arguments": it.args}});
+        if lsp.insert(name.clone(), server).is_some() {
+            bail!("Zed has one command for {name}, and two of these servers would set it: name one of them");
+        }
     }
     let settings: Value = json!({"lsp": lsp});
     Ok(format!("// ~/.config/zed/settings.json\n{settings:#}\n"))

@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Whether it exits like this if it does not get there, and not because of the server.
+    /// Whether this exit code means that the engine has not reached its target.
     pub(crate) fn is_unreachable(self, code: i32, stage: Stage) -> bool {
         match self {
             Engine::Ssh => code == 255,

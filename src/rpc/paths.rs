@@ -31,7 +31,7 @@ pub struct PathPair {
     pub remote: String,
 }
 
-/// Where a server elsewhere has the files of this machine that it does not have, if it has others of their name.
+/// The beginning of the remote path of a local file whose own path means another file there.
 const OURS: &str = "/.lspool/local";
 
 /// The folders that a server has elsewhere.
@@ -113,10 +113,11 @@ impl PathMap {
         let Some(uri) = frame.params().and_then(|it| text(it, &["textDocument", "uri"])) else { return };
         let remote = self.uri(&uri, Way::ToRemote);
         let Some(path) = remote.as_deref().and_then(|it| decoded(uri_parts(it)?.1)) else { return };
-        match method {
-            "textDocument/didOpen" => self.open.insert(path, uri),
-            _ => self.open.remove(&path),
-        };
+        if method == "textDocument/didOpen" {
+            self.open.insert(path, uri);
+        } else if self.open.get(&path) == Some(&uri) {
+            self.open.remove(&path);
+        }
     }
 
     fn pairs(&self, way: Way) -> &[(Folder, Folder)] {
@@ -128,9 +129,15 @@ impl PathMap {
 
     /// A URI on the other side.
     fn uri(&self, uri: &str, way: Way) -> Option<String> {
-        if let Some((archive @ ("jar" | "zipfile"), inner)) = uri.split_once(':') {
-            return Some(format!("{archive}:{}", self.uri(inner, way)?));
+        match uri.split_once(':') {
+            Some((archive @ ("jar" | "zipfile"), inner)) => {
+                Some(format!("{archive}:{}", self.uri_of_file(inner, way)?))
+            }
+            Some(_) | None => self.uri_of_file(uri, way),
         }
+    }
+
+    fn uri_of_file(&self, uri: &str, way: Way) -> Option<String> {
         let (before, path) = uri_parts(uri)?;
         if way == Way::ToLocal
             && let Some(spelled) = decoded(path).and_then(|it| self.open.get(&it))

@@ -41,7 +41,7 @@ use crate::{
         Outcome,
         lsp::{EditorDocuments, LspTool},
     },
-    core::event::{Displaced, Event, Exit, Launch, Peer, ProcessId, SpawnFailure},
+    core::event::{Displaced, Event, Exit, Launch, Peer, ProcessId, SpawnFailure, WriteFault},
 };
 
 /// A future of this thread.
@@ -102,8 +102,8 @@ pub trait EditorLink: fmt::Debug {
     /// What it has open now.
     fn documents(&self) -> Waiting<'static, Result<EditorDocuments, String>>;
 
-    /// Asks it to make an edit of the protocol. Fails with the reason if nothing is changed.
-    fn edit(&self, edit: Value) -> Waiting<'static, Result<(), String>>;
+    /// Asks it to make an edit of the protocol.
+    fn edit(&self, edit: Value) -> Waiting<'static, Result<(), WriteFault>>;
 }
 
 /// A new process.

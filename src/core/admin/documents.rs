@@ -7,6 +7,7 @@ use serde_json::json;
 use super::Admin;
 use crate::{
     core::{
+        event::ServerId,
         mux::{
             Mux,
             failure::{Cause, Failure},
@@ -32,8 +33,11 @@ pub(super) fn ask_documents(mux: &mut Mux, owner: &Owner, params: &[u8]) {
     let known = member(params, "known").map_or(&b"{}"[..], |it| &params[it]);
     let mut told = Told::default();
     // A member of a group has the documents of its languages.
-    for server in mux.servers().iter().map(|it| it.id).collect::<Vec<_>>() {
-        told.add(mux.server_mut(server).session_mut().documents_mut(), known);
+    let servers: Vec<ServerId> = mux.servers().iter().map(|it| it.id).collect();
+    for server in &servers {
+        // Each session counts by itself, and a document may move to another one.
+        let apart = |revision: u64| revision * servers.len() as u64 + u64::from(server.0);
+        told.add(mux.server_mut(*server).session_mut().documents_mut(), known, apart);
     }
     let session = mux.session(first);
     let initialize = session.initialize();
@@ -67,9 +71,9 @@ struct Told {
 
 impl Told {
     /// Adds the documents of a session that no earlier one has.
-    fn add(&mut self, of: &mut Documents, known: &[u8]) {
+    fn add(&mut self, of: &mut Documents, known: &[u8], apart: impl Fn(u64) -> u64) {
         let all: Vec<(String, u64)> =
-            of.revisions().map(|(uri, revision)| (uri.to_owned(), revision)).collect();
+            of.revisions().map(|(uri, revision)| (uri.to_owned(), apart(revision))).collect();
         for (uri, revision) in all {
             if !self.uris.insert(uri.clone()) {
                 continue;

@@ -226,6 +226,8 @@ fn contradicting_folders_are_named() {
 
 #[test]
 fn deep_text_takes_linear_time() {
+    let archives = format!(r#"{{"uri":"{}file:///app/x"}}"#, "jar:".repeat(1_000_000));
+    assert!(map().incoming(&Frame::notification("x", Some(archives.as_bytes()))).is_none());
     let depth = 200_000;
     let text = format!(r#"{}"file:///app/x"{}"#, "[".repeat(depth), "]".repeat(depth));
     let frame = Frame::notification("x", Some(text.as_bytes()));

@@ -146,8 +146,17 @@ fn wrapped(cleanup: Cleanup, cwd: Option<&str>, words: &Words<'_>) -> Vec<String
 
 /// Variables that would change what the client of docker or podman does. Their values are no secrets.
 pub(super) fn is_for_engine(name: &str) -> bool {
-    matches!(name, "PATH" | "HOME" | "TMPDIR")
-        || ["XDG_", "DOCKER_", "CONTAINER"].iter().any(|it| name.starts_with(it))
+    [
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "XDG_CONFIG_HOME",
+        "XDG_RUNTIME_DIR",
+        "DOCKER_HOST",
+        "DOCKER_CONTEXT",
+        "CONTAINER_HOST",
+    ]
+    .contains(&name)
 }
 
 /// A word for a POSIX shell.
@@ -217,7 +226,7 @@ pub(super) fn mounts(
     command.args(first).args(["inspect", "--type", "container", "--format", "{{json .Mounts}}", target]);
     let failed = |why: &str| {
         let name = remote.engine.name();
-        format!("{name} does not tell the mounts of {target:?}: {why}; start the container, or set `paths`")
+        format!("{name} cannot read the mounts of {target:?}: {why}; start the container, or set `paths`")
     };
     let output = output_within(command, INSPECT).map_err(|it| failed(&it))?;
     read_mounts(&output).map_err(|it| failed(&it))
@@ -237,7 +246,8 @@ fn output_within(mut command: Command, limit: Duration) -> Result<Vec<u8>, Strin
     let mut child = started.map_err(|error| error.to_string())?;
     let pid = child.id();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let errors = thread::spawn(move || read_some(stderr));
+    let (tell_errors, errors) = mpsc::channel();
+    thread::spawn(move || tell_errors.send(read_some(stderr)));
     let (tell, told) = mpsc::channel();
     // It may hang. Nobody waits for the thread then.
     thread::spawn(move || {
@@ -251,11 +261,11 @@ fn output_within(mut command: Command, limit: Duration) -> Result<Vec<u8>, Strin
     match status.map_err(|error| error.to_string())?.success() {
         true => Ok(output),
         false => {
-            let errors = errors.join().unwrap_or_default();
+            let errors = errors.recv_timeout(limit).unwrap_or_default();
             let text = String::from_utf8_lossy(&errors);
             // Warnings come before the error.
             let last = text.lines().rfind(|it| !it.trim().is_empty());
-            Err(last.unwrap_or("it failed without a word").trim().to_owned())
+            Err(last.unwrap_or("it failed without an error message").trim().to_owned())
         }
     }
 }

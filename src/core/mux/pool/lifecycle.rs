@@ -111,6 +111,9 @@ pub(crate) enum End {
     Unreachable,
 }
 
+/// After so long, the way to a server elsewhere is not to blame for earlier attempts.
+const STABLE: Duration = Duration::from_secs(10);
+
 /// How attempts to get to a server elsewhere follow each other: at once, then after 1 s, doubled up to 30 s.
 fn connecting(policy: &Policy) -> Policy {
     let (initial, max) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -137,7 +140,7 @@ pub(crate) struct Lifecycle {
     /// Whether the last process died unasked, without a successor yet.
     died: bool,
     budget: Budget,
-    /// Attempts to get to a server elsewhere, since the last one that succeeded.
+    /// Attempts to get to a server elsewhere, since it was last there for a while.
     attempts: Budget,
     n_restarts: u64,
     /// How many processes have died unasked.
@@ -325,7 +328,6 @@ impl Lifecycle {
     pub(crate) fn ready(&mut self, now: Instant) -> Option<Handshake> {
         let LifecycleState::Initializing { handshake, .. } = self.state else { return None };
         self.has_been_ready = true;
-        self.attempts = Budget::default();
         self.enter(now, LifecycleState::Ready);
         Some(handshake)
     }
@@ -405,6 +407,10 @@ impl Lifecycle {
     }
 
     fn died(&mut self, now: Instant, policy: &Policy, demand: Demand, end: End, chance: u64) -> Death {
+        let was_ready = matches!(self.state, LifecycleState::Ready | LifecycleState::Degraded);
+        if was_ready && now.duration_since(self.since) >= STABLE {
+            self.attempts = Budget::default();
+        }
         self.died = true;
         self.n_crashes += u64::from(end == End::Crash);
         let wait = match (policy.restart, end) {

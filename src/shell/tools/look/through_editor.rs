@@ -63,7 +63,7 @@ pub(super) async fn make(
     editor: &Rc<dyn EditorLink>,
     open: &Opener,
 ) -> Result<(), WriteFault> {
-    editor.edit(edit).await.map_err(WriteFault::Refused)?;
+    editor.edit(edit).await?;
     let until = Instant::now() + APPEARS;
     loop {
         let documents = editor.documents().await.map_err(WriteFault::Unseen)?;
@@ -78,7 +78,7 @@ pub(super) async fn make(
         if Instant::now() >= until {
             let seconds = APPEARS.as_secs();
             let what =
-                format!("the editor has accepted the edit, and {seconds} s later not all texts are there");
+                format!("the editor has accepted the edit, but after {seconds} s some files differ from it");
             return Err(WriteFault::Unseen(what));
         }
         sleep(EVERY).await;

@@ -243,6 +243,23 @@ fn server_without_a_way_to_it_spends_no_budget() {
         it.spawned(now);
     }
     assert_eq!(waits, [0, 1, 2, 4, 8, 16, 30, 30]);
+    let mut wait_after = |ready: Duration| {
+        it.ready(now);
+        now += ready;
+        it.exited(now, it.generation(), &policy, Demand::Somebody, End::Unreachable, 0);
+        let LifecycleState::Restarting { at } = it.state() else { panic!("{it:?}") };
+        let wait = at - now;
+        now = at;
+        it.spawn(now, Handshake::Own, now);
+        it.spawned(now);
+        wait.as_secs()
+    };
+    assert_eq!(
+        wait_after(Duration::from_secs(1)),
+        30,
+        "one that ends at once is not started at once for ever"
+    );
+    assert_eq!(wait_after(STABLE), 0);
     it.ready(now);
     assert_eq!(
         it.exited(now, it.generation(), &policy, Demand::Somebody, End::Crash, 0),

@@ -260,8 +260,16 @@ impl World {
             ..RouteConfig::default()
         };
         config.routes.push(route);
-        let launch =
-            Launch { program: "/bin/s".into(), args: vec![], env: vec![], cwd: None, max_message: 1 << 20, write_stall: std::time::Duration::from_mins(1), root: None, remote: None };
+        let launch = Launch {
+            program: "/bin/s".into(),
+            args: vec![],
+            env: vec![],
+            cwd: None,
+            max_message: 1 << 20,
+            write_stall: std::time::Duration::from_mins(1),
+            root: None,
+            remote: None,
+        };
         self.event(Event::Prepared(Ok(Box::new(Prepared {
             config: Arc::new(config),
             name: "copilot".to_owned(),

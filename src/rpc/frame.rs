@@ -139,6 +139,7 @@ impl Frame {
     /// The id in a body that [`Frame::parse`] refused, if it is readable, and whether the body looks like a request.
     /// Trusts only the text before the first wrong byte of the top level.
     pub fn salvage_id(body: &[u8]) -> Option<(RawId, bool)> {
+        let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
         let mut object = Object::open(body).ok()?;
         let mut found = None;
         let mut is_request = false;

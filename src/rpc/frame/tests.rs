@@ -302,4 +302,6 @@ fn byte_order_mark_is_skipped() {
     let frame = Frame::parse(Bytes::from_static(b"\xEF\xBB\xBF{\"id\":1,\"result\":2}")).unwrap();
     assert_eq!((frame.result(), &*frame.to_bytes()), (Some(&b"2"[..]), &b"{\"id\":1,\"result\":2}"[..]));
     assert!(Frame::parse(Bytes::from_static(b"\xEF\xBB{}")).is_err());
+    let malformed = b"\xEF\xBB\xBF{\"id\":7,\"method\":1}";
+    assert_eq!(Frame::salvage_id(malformed), Some((RawId::from(7), true)));
 }

@@ -1,7 +1,7 @@
 //! The methods of MCP, for both eras of the protocol: until 2025-11-25 with `initialize`, and since 2026-07-28 without.
 //!
 //! The list of tools has those that a server of the workspace can answer. It changes when a language appears whose server
-//! can do more, which clients are told.
+//! can do more, and lspool notifies clients of that.
 //!
 //! `rmcp` knows which era a message is of, and answers what is not here. A cancelled call gets no answer.
 
@@ -40,7 +40,7 @@ const MOST_CALLS: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The shortest time between two progress notifications of a call.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long the servers must have said nothing new before a change of the list is told.
+/// How long the servers must have said nothing new before lspool notifies clients of a change.
 const QUIET: Duration = Duration::from_secs(1);
 /// How long a client may keep the list of tools, in milliseconds.
 const FRESH: u64 = 60_000;

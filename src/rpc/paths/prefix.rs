@@ -1,6 +1,6 @@
 //! Folders as beginnings of paths and URIs. They are compared decoded, by whole segments.
 
-use std::fmt::Write as _;
+use super::super::uri::{self, encoded, first_decoded};
 
 /// The schemes whose URIs have paths of files.
 const SCHEMES: [&str; 3] = ["file", "vscode-notebook-cell", "vscode-notebook"];
@@ -17,7 +17,7 @@ pub(super) struct Folder {
 impl Folder {
     pub(super) fn of(path: &str) -> Folder {
         let path = path.trim_end_matches('/');
-        Folder { path: path.to_owned(), uri: encoded(path) }
+        Folder { path: path.to_owned(), uri: encoded(path.as_bytes()) }
     }
 
     pub(super) fn path(&self) -> &str {
@@ -71,33 +71,5 @@ pub(super) fn decoded(path: &str) -> Option<String> {
     if path.contains(['?', '#']) {
         return None;
     }
-    let (mut out, mut rest) = (Vec::with_capacity(path.len()), path.as_bytes());
-    while let Some((byte, after)) = first_decoded(rest) {
-        out.push(byte);
-        rest = after;
-    }
-    String::from_utf8(out).ok()
-}
-
-/// The first byte of an encoded text, and the rest. `None`: the text is over.
-fn first_decoded(text: &[u8]) -> Option<(u8, &[u8])> {
-    let hex = |it: u8| char::from(it).to_digit(16).and_then(|it| u8::try_from(it).ok());
-    if let [b'%', high, low, rest @ ..] = text
-        && let (Some(high), Some(low)) = (hex(*high), hex(*low))
-    {
-        return Some((high * 16 + low, rest));
-    }
-    text.split_first().map(|(byte, rest)| (*byte, rest))
-}
-
-fn encoded(path: &str) -> String {
-    let mut uri = String::new();
-    for byte in path.bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
-            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
-            byte => write!(uri, "%{byte:02X}").unwrap_or_default(),
-        }
-    }
-    uri
+    uri::decoded(path)
 }

@@ -79,7 +79,7 @@ pub(crate) struct Group {
     /// What the editor was told that the group can.
     pub(super) offered: Bytes,
     pub(super) untold: Untold,
-    /// Of semantic tokens, by rank, if a member counts in another way than the editor was told.
+    /// Of semantic tokens, by rank, if a member counts in another way than lspool has said to the editor.
     pub(super) legends: Option<MemberLegends>,
     pub(super) remembered: Remembered,
 }
@@ -199,7 +199,7 @@ impl Group {
         }
     }
 
-    /// Whether changes of files are told because others have registered for them, which this member could have done.
+    /// Whether the editor reports changes of files because others have registered for them, as this member could have.
     pub(super) fn are_watched_by_others(&self, server: ServerId) -> bool {
         let place = ["capabilities", "workspace", "didChangeWatchedFiles", "dynamicRegistration"];
         let registers = path(&self.editor, &place).is_some_and(|it| &self.editor[it] == b"true");

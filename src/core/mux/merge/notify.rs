@@ -109,7 +109,7 @@ impl Mux {
         }
     }
 
-    /// Whether a member is told of a document.
+    /// Whether a member gets messages about a document.
     pub(super) fn is_for(&self, id: ServerId, document: &TextDocument<'_>) -> bool {
         let server = self.servers.get(id);
         let languages = &server.settings.languages;

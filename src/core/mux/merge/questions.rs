@@ -425,7 +425,7 @@ impl Mux {
             && self.group.as_deref().is_some_and(|it| it.legends.is_some())
     }
 
-    /// Nobody can answer this one. Where the editor was told that it can be asked, it gets an empty answer.
+    /// Nobody can answer this one. If lspool has offered it to the editor, the answer is empty.
     fn answer_unserved(&mut self, owner: Owner, row: Option<&'static Method>, frame: &Frame) {
         let Owner::Client(client, id) = owner else { return };
         let (name, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));

@@ -1,6 +1,6 @@
 //! What members could do when they were started before. It stands in for those that answer `initialize` too late.
 //!
-//! **It decides what the editor is told, and who is asked meanwhile.** The member's own answer takes its place. What the
+//! **It decides what the editor learns, and which members lspool asks meanwhile.** The member's own answer takes its place. What the
 //! member turns out not to have is answered with nothing.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -67,7 +67,7 @@ impl Group {
         self.remembered.results.get(name).cloned()
     }
 
-    /// Whether the editor was told that some member can do this.
+    /// Whether lspool has said to the editor that some member can do this.
     pub(super) fn has_offered(&self, row: &Method) -> bool {
         row.capability.of(&capabilities(&self.offered)).is_some()
     }

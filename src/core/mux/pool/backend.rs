@@ -107,8 +107,6 @@ pub(crate) struct Backend {
     queue: VecDeque<Frame>,
     /// Whether a higher owner holds its queue.
     is_held: bool,
-    /// The folders that the process that runs has elsewhere. A reload may have changed the server's since.
-    paths: Option<PathMap>,
     /// What the process that runs is still to be told of the session.
     pub(crate) feed: Feed,
     /// Of the process that runs.
@@ -167,7 +165,6 @@ impl Backend {
             life: Lifecycle::new(now),
             queue: VecDeque::new(),
             is_held: false,
-            paths: None,
             feed: Feed::default(),
             pid: None,
             folders: Vec::new(),
@@ -195,11 +192,6 @@ impl Backend {
     /// Whether this is the current process.
     pub(crate) fn is_current(&self, process: ProcessId) -> bool {
         self.life.is_alive() && self.process() == process
-    }
-
-    /// Notes the folders that a new process has elsewhere.
-    pub(super) fn set_paths(&mut self, launch: &Launch) {
-        self.paths = launch.remote.as_ref().and_then(|it| PathMap::new(&it.paths));
     }
 
     /// Resets the state for a new process.
@@ -376,6 +368,8 @@ impl Backend {
 #[derive(Debug, Default)]
 pub(crate) struct Backends {
     all: BTreeMap<BackendId, Backend>,
+    /// The folders that running processes have elsewhere. A reload may have changed those of the server since.
+    paths: BTreeMap<BackendId, PathMap>,
     /// The number of backends so far.
     n_added: u32,
     have_changed: bool,
@@ -394,9 +388,18 @@ impl Backends {
         self.all.get(&id)
     }
 
-    /// The folders that a process has elsewhere. Runs for each message.
+    /// The folders that a process has elsewhere. Runs for each message, and mostly in an empty table.
     pub(crate) fn paths_of(&mut self, id: BackendId) -> Option<&mut PathMap> {
-        self.all.get_mut(&id)?.paths.as_mut()
+        self.paths.get_mut(&id)
+    }
+
+    /// Notes the folders that a new process has elsewhere.
+    pub(super) fn set_paths(&mut self, id: BackendId, launch: &Launch) {
+        let paths = launch.remote.as_ref().and_then(|it| PathMap::new(&it.paths));
+        match paths {
+            Some(paths) => drop(self.paths.insert(id, paths)),
+            None => drop(self.paths.remove(&id)),
+        }
     }
 
     pub(crate) fn get_mut(&mut self, id: BackendId) -> Option<&mut Backend> {
@@ -481,6 +484,7 @@ impl Backends {
     pub(crate) fn remove(&mut self, id: BackendId) {
         self.touch(id);
         self.all.remove(&id);
+        self.paths.remove(&id);
     }
 
     /// Updates the deadlines after an event.

@@ -146,8 +146,8 @@ impl Mux {
         let handshake = if is_editors { Handshake::Editor } else { Handshake::Own };
         backend.life.spawn(now, handshake, now + server.settings.startup_timeout);
         backend.begin(now);
-        backend.set_paths(&server.launch);
         let spawn = Effect::Spawn(backend.process(), Arc::clone(&server.launch));
+        self.backends.set_paths(id, &server.launch);
         self.act(spawn);
         Ok(())
     }
@@ -254,12 +254,12 @@ impl Mux {
         let backend = self.backends.get_mut(id)?;
         backend.life.spawn(now, Handshake::Own, now);
         backend.begin(now);
-        backend.set_paths(&self.servers.get(backend.server).launch);
         backend.pid = pid;
         backend.life.spawned(now);
         backend.life.ready(now);
         backend.failure_told = false;
-        let (process, name) = (backend.process(), backend.name.clone());
+        let (process, server, name) = (backend.process(), backend.server, backend.name.clone());
+        self.backends.set_paths(id, &self.servers.get(server).launch);
         info!(backend = name, "adopted a spare");
         self.act(Effect::Adopt { spare: theirs, process });
         self.rename_process(theirs, process);

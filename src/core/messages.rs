@@ -154,7 +154,7 @@ impl Proxy {
 
     fn on_editor_progress(&mut self, frame: &Frame) {
         let Proxy { mux, copilot: Some(copilot), agents, .. } = self else {
-            if !self.mux.on_editor_progress(frame) {
+            if !self.mux.on_editor_progress(frame) && !self.mux.on_progress_in_group(frame) {
                 self.mux.forward_notification(None, frame);
             }
             return;

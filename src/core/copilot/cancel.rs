@@ -147,6 +147,7 @@ impl Copilot {
                 self.cancel(mux, sent, None);
             }
             Some(_) => mux.notify_backend(self.primary, frame),
+            None if mux.on_progress_in_group(frame) => {}
             None => {
                 if mux.is_group() {
                     mux.notify_group(frame, Some(self.server));

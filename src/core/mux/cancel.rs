@@ -4,7 +4,7 @@ use super::Mux;
 use crate::{
     core::{
         event::{BackendId, ClientId, Effect, ProcessId},
-        ids::RequestId,
+        ids::{RequestId, Token},
         mux::{
             failure::{Cause, Failure},
             from_client::field,
@@ -12,8 +12,10 @@ use crate::{
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Patch, RawId},
+    rpc::{Frame, Patch, RawId, member},
 };
+
+const CANCEL: &str = "window/workDoneProgress/cancel";
 
 impl Mux {
     /// Whether the sender has cancelled the request.
@@ -88,6 +90,31 @@ impl Mux {
         };
         self.notify_backend(backend, &frame);
         true
+    }
+
+    /// Handles `window/workDoneProgress/cancel` and `$/progress` with a token of the editor's, for the member of a group
+    /// that works under it. Returns whether nobody else is to be told.
+    pub(crate) fn on_progress_in_group(&mut self, frame: &Frame) -> bool {
+        if !self.is_group() {
+            return false;
+        }
+        let token: Option<Token> = field(frame, "token");
+        let worker = token.as_ref().and_then(|it| self.worker(it));
+        if let Some(backend) = worker {
+            self.notify_backend(backend, frame);
+        }
+        // The work is done: others may use the same token for something else.
+        worker.is_some() || frame.method() == Some(CANCEL)
+    }
+
+    /// The backend that a client has asked under this token, or that still reports under it.
+    fn worker(&self, token: &Token) -> Option<BackendId> {
+        let is_it = |it: &Pending| {
+            let params = it.frame.params().filter(|_| it.owner.is_client());
+            params.and_then(|it| Token::from_raw(&it[member(it, "workDoneToken")?])).as_ref() == Some(token)
+        };
+        let asked = self.requests.iter().filter(|(_, it)| is_it(it)).filter_map(|(_, it)| it.to.backend());
+        asked.last().or_else(|| self.tokens.reporter(token))
     }
 
     /// Handles `$/cancelRequest` of a server, for a request that the editor knows under another id, or for a call of

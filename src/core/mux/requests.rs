@@ -89,7 +89,7 @@ pub(crate) enum To {
 
 impl To {
     /// The backend that gets it, in its queue or its process.
-    fn backend(self) -> Option<BackendId> {
+    pub(super) fn backend(self) -> Option<BackendId> {
         match self {
             To::Client(_) | To::BuiltinTools => None,
             To::Queue(id) => Some(id),

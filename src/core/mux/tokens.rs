@@ -184,6 +184,11 @@ impl Tokens {
         self.chosen.get(token).map(|it| (it.backend, it.theirs.clone()))
     }
 
+    /// The server that has begun work under this token and not ended it.
+    pub(super) fn reporter(&self, token: &Token) -> Option<BackendId> {
+        self.open.iter().rev().find(|it| it.token == *token).map(|it| it.backend)
+    }
+
     /// Whether some tokens are renamed.
     pub(crate) fn are_renamed(&self) -> bool {
         !self.renamed.is_empty()

@@ -488,6 +488,48 @@ fn best_member_reports_the_progress_of_a_question_to_its_end() {
 }
 
 #[test]
+fn cancelled_work_is_told_to_who_does_it() {
+    let cancel = |token: &str| json!({"method": "window/workDoneProgress/cancel", "params": {"token": token}});
+    let told = |it: &mut Stage, token: &str| {
+        it.editor(cancel(token));
+        (it.take(backend(A)), it.take(backend(B)))
+    };
+    let capabilities = json!({"referencesProvider": true, "executeCommandProvider": {"commands": ["b"]}});
+    let mut it = pair_of(&json!({"referencesProvider": true}), &capabilities);
+    let mut params = at("u");
+    params["workDoneToken"] = json!("w");
+    ask(&mut it, 1, "textDocument/references", &params);
+    let a = only(&mut it, A);
+    only(&mut it, B);
+    let (a_told, b_told) = told(&mut it, "w");
+    assert_eq!((name(&a_told[0]).as_str(), b_told.len()), ("window/workDoneProgress/cancel", 0), "a question");
+    ask(&mut it, 2, "workspace/executeCommand", &json!({"command": "b", "workDoneToken": "c"}));
+    let command = only(&mut it, B);
+    let (a_told, b_told) = told(&mut it, "c");
+    assert_eq!((a_told.len(), &b_told[0]["params"]["token"]), (0, &json!("c")), "a request to one");
+    // What goes on after the answer is still that member's.
+    let value = json!({"kind": "begin", "title": "t"});
+    it.server(B, json!({"method": "$/progress", "params": {"token": "c", "value": value}}));
+    answer(&mut it, B, &command, &Value::Null);
+    assert_eq!(told(&mut it, "c").0.len(), 0);
+    it.server(B, json!({"method": "$/progress", "params": {"token": "c", "value": {"kind": "end"}}}));
+    answer(&mut it, A, &a, &Value::Null);
+    for over in ["c", "nobody's"] {
+        assert_eq!(told(&mut it, over), (vec![], vec![]), "{over}");
+    }
+    for by in [A, B] {
+        it.server(by, json!({"id": 5, "method": "window/workDoneProgress/create", "params": {"token": "s"}}));
+    }
+    let created = it.take(EDITOR);
+    let created: Vec<&str> = created.iter().filter(|it| name(it).ends_with("create")).map(|it| it["params"]["token"].as_str().unwrap()).collect();
+    for (n, token) in created.into_iter().enumerate() {
+        let (a, b) = told(&mut it, token);
+        let (one, other) = if n == 0 { (a, b) } else { (b, a) };
+        assert_eq!((&one[0]["params"]["token"], other.len()), (&json!("s"), 0));
+    }
+}
+
+#[test]
 fn answer_that_lspool_changes_is_not_streamed_past_it() {
     let languages = |it: &mut Stage| {
         it.server.languages = vec!["x".to_owned()];

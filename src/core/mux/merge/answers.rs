@@ -14,6 +14,7 @@ mod empty;
 mod hover;
 mod lists;
 mod locations;
+mod malformed;
 pub(super) mod shared;
 mod symbols;
 mod tokens;
@@ -28,6 +29,7 @@ pub(crate) use self::{
     client::ClientShape,
     empty::{is_empty, nothing},
     lists::Same,
+    malformed::is_malformed,
     tokens::Legends,
 };
 use super::owners::{self, Maker};

@@ -7,7 +7,7 @@ mod outcome;
 
 use std::{collections::BTreeMap, time::Instant};
 
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::{
     core::{
@@ -81,7 +81,7 @@ fn unavailable() -> Frame {
 }
 
 fn malformed() -> Frame {
-    Failure::new(Cause::BadAnswer, "the server has answered with something else than a report")
+    Failure::new(Cause::BadAnswer, "the server has answered with something else than it was asked for")
         .answer(RawId::from(0).into())
 }
 
@@ -489,17 +489,25 @@ impl Mux {
         let told = group.with_told_commands(server, pending, answer);
         let answer = told.as_ref().unwrap_or(answer);
         let allowed = group.allowed_actions(server, pending, answer);
+        let method = pending.frame.method().unwrap_or_default();
+        let is_one_of_several = group.questions.open.get(&part.question).is_some_and(|it| it.parts.len() > 1);
+        let is_malformed = |result: &[u8]| match noted {
+            Some(noted) => noted == Noted::Malformed,
+            None => is_one_of_several && answers::is_malformed(method, result),
+        };
         let Some(slot) = group.questions.slot_mut(part) else { return };
         *slot = match answer.result() {
-            Some(_) if noted == Some(Noted::Malformed) => Slot::Failed(malformed()),
+            Some(result) if is_malformed(result) => {
+                warn!(?process, method, "a member answers with something else than it was asked for");
+                Slot::Failed(malformed())
+            }
             Some(result) => {
-                let is_empty = answers::is_empty(pending.frame.method().unwrap_or_default(), result);
+                let is_empty = answers::is_empty(method, result);
                 Slot::Answered { answer: allowed.unwrap_or_else(|| answer.clone()), maker, is_empty }
             }
             None => Slot::Failed(answer.clone()),
         };
         if answer.result().is_none() {
-            let method = pending.frame.method();
             debug!(?process, method, error = reason(answer), "a member answers with an error");
         }
         self.look_at(part.question);

@@ -340,3 +340,42 @@ fn definitions_of_two_members_are_a_list() {
     let mut it = pair_of(&can, &can);
     assert_eq!(both(&mut it, "textDocument/definition", &one, &one), json!([one]));
 }
+
+#[test]
+fn answer_of_another_shape_is_a_failure_of_its_member_alone() {
+    let all = json!({
+        "hoverProvider": true, "documentHighlightProvider": true, "signatureHelpProvider": {},
+        "renameProvider": true, "referencesProvider": true,
+    });
+    let edit = json!({"changes": {"file:///u": [{"range": range(0), "newText": "n"}]}});
+    for (method, wrong, right) in [
+        ("textDocument/hover", json!(5), json!({"contents": "b"})),
+        ("textDocument/documentHighlight", json!({"range": range(0)}), json!([{"range": range(0)}])),
+        ("textDocument/signatureHelp", json!([]), json!({"signatures": [{"label": "f()"}]})),
+        ("textDocument/references", json!("here"), json!([location("file:///u", 1)])),
+    ] {
+        assert_eq!(both(&mut pair(&all), method, &wrong, &right), right, "{method}");
+        assert_eq!(both(&mut pair(&all), method, &right, &wrong), right, "{method}");
+        assert_eq!(both(&mut pair(&all), method, &wrong, &Value::Null), Value::Null, "{method}");
+        let mut it = pair(&all);
+        ask(&mut it, 1, method, &at("file:///u"));
+        for by in [A, B] {
+            let asked = only(&mut it, by);
+            answer(&mut it, by, &asked, &wrong);
+        }
+        assert!(it.take(EDITOR)[0]["error"]["code"].is_number(), "{method}");
+    }
+    let mut it = pair(&all);
+    ask(&mut it, 1, "textDocument/rename", &at("file:///u"));
+    let asked = only(&mut it, A);
+    answer(&mut it, A, &asked, &json!("done"));
+    let asked = only(&mut it, B);
+    answer(&mut it, B, &asked, &edit);
+    assert_eq!(result(&mut it), edit);
+    // Who alone can answer says it to the editor itself.
+    let mut it = pair_of(&all, &json!({}));
+    ask(&mut it, 1, "textDocument/hover", &at("file:///u"));
+    let asked = only(&mut it, A);
+    answer(&mut it, A, &asked, &json!(5));
+    assert_eq!(result(&mut it), 5);
+}

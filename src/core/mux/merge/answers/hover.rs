@@ -85,6 +85,11 @@ pub(super) fn is_empty(raw: &[u8]) -> bool {
     read(raw).is_some_and(|it| it.texts.is_empty())
 }
 
+/// Whether it is no hover, or has contents that are none.
+pub(super) fn is_malformed(raw: &[u8]) -> bool {
+    read(raw).is_none()
+}
+
 impl Hover<'_> {
     fn is_markdown(&self) -> bool {
         self.texts.iter().any(|it| matches!(it, Text::Markdown(_) | Text::Code { .. }))

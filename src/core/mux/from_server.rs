@@ -70,6 +70,7 @@ impl Mux {
                     false => self.register(process, &params),
                 };
                 self.pass_or_answer(process, frame, told.as_deref());
+                self.rejoin_registrations();
             }
             "client/unregisterCapability" => {
                 let params = frame.body().slice_ref(params);
@@ -78,6 +79,7 @@ impl Mux {
                     false => self.registrations.unregister(process, &params),
                 };
                 self.pass_or_answer(process, frame, told.as_deref());
+                self.rejoin_registrations();
             }
             "workspace/configuration" => {
                 let sections = sections(params);

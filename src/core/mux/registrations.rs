@@ -2,6 +2,9 @@
 //!
 //! Partitions of one server register the same capabilities. lspool does not repeat a registration, and keeps it until
 //! the last process that has it withdraws it.
+//!
+//! An editor that has two registrations of one method asks twice. So those of several members of a group are one, with what
+//! all of them say (*shared*), and are asked for again when that changes.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -20,7 +23,32 @@ struct Held {
     id: RegistrationId,
     method: Bytes,
     options: Value,
-    owners: Vec<(ProcessId, RegistrationId)>,
+    owners: Vec<Owner>,
+    sharing: Sharing,
+}
+
+/// A registration of a process, which the editor may know as a part of another one.
+#[derive(Debug)]
+struct Owner {
+    process: ProcessId,
+    id: RegistrationId,
+    options: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sharing {
+    /// Its owners have registered the same.
+    No,
+    /// Its options are those of all owners together.
+    Yes,
+    /// Its owners are others than those that the editor was asked for.
+    Changed,
+}
+
+impl Owner {
+    fn is(&self, process: ProcessId, id: &RegistrationId) -> bool {
+        self.process == process && self.id == *id
+    }
 }
 
 /// The requests to the editor for a `client/registerCapability`.
@@ -68,27 +96,109 @@ impl Registrations {
         options: Value,
         replaced: &mut Vec<Held>,
     ) -> Option<Bytes> {
-        let foreign = |it: &Held| it.owners.iter().all(|(owner, _)| *owner != process);
-        let same = |it: &&mut Held| it.method == method && it.options == options && foreign(it);
+        let foreign = |it: &Held| it.owners.iter().all(|it| it.process != process);
+        let same = |it: &&mut Held| {
+            it.sharing == Sharing::No && it.method == method && it.options == options && foreign(it)
+        };
         if let Some(held) = self.held.iter_mut().find(same) {
-            held.owners.retain(|(owner, _)| owner.backend != process.backend);
-            held.owners.push((process, id));
+            held.owners.retain(|it| it.process.backend != process.backend);
+            held.owners.push(Owner { process, id, options });
             return None;
         }
-        let was = |(owner, theirs): &(ProcessId, RegistrationId)| is_older(*owner, process) && *theirs == id;
-        replaced.extend(self.take_registrations(|it| was(it)));
-        let owner = (process, id.clone());
-        let taken = self.held.iter().any(|it| it.id == id && !it.owners.contains(&owner));
-        let ours = if taken {
-            self.minted += 1;
-            RegistrationId::text(&format!("lspool-{}", self.minted))
-        } else {
-            id.clone()
-        };
+        replaced.extend(self.take_registrations(|it| is_older(it.process, process) && it.id == id));
+        let taken = self.held.iter().any(|it| it.id == id && !it.owners.iter().any(|it| it.is(process, &id)));
+        let ours = if taken { self.mint() } else { id.clone() };
         let told =
             if taken { Bytes::from(Patch::of(one).set("id", ours.as_bytes()).finish()) } else { one.clone() };
-        self.held.push(Held { id: ours, method, options, owners: vec![(process, id)] });
+        let owners = vec![Owner { process, id, options: options.clone() }];
+        self.held.push(Held { id: ours, method, options, owners, sharing: Sharing::No });
         Some(told)
+    }
+
+    fn mint(&mut self) -> RegistrationId {
+        self.minted += 1;
+        RegistrationId::text(&format!("lspool-{}", self.minted))
+    }
+
+    /// Lets others join what a process has registered.
+    pub(super) fn share(&mut self, process: ProcessId, id: &RegistrationId) {
+        let own = |it: &&mut Held| it.owners.iter().any(|it| it.is(process, id));
+        if let Some(held) = self.held.iter_mut().find(own) {
+            held.sharing = Sharing::Yes;
+        }
+    }
+
+    /// A process registers a method too. Whether there is a shared registration of it, to which this is added: the editor
+    /// hears of it from [`Registrations::rejoined`].
+    pub(super) fn join(
+        &mut self,
+        process: ProcessId,
+        id: &RegistrationId,
+        method: &str,
+        options: &Value,
+    ) -> bool {
+        let is_it =
+            |it: &&mut Held| it.sharing != Sharing::No && RawId::text(method).as_bytes() == &it.method[..];
+        let Some(held) = self.held.iter_mut().find(is_it) else { return false };
+        // What it has said before it says again.
+        held.owners.retain(|it| {
+            let is_same = it.id == *id || it.process != process && it.options == *options;
+            it.process.backend != process.backend || !is_same
+        });
+        held.owners.push(Owner { process, id: id.clone(), options: options.clone() });
+        held.sharing = Sharing::Changed;
+        true
+    }
+
+    /// What the editor is to be asked because shared registrations have other owners than before. `unite`: the options of
+    /// a method, from those of its owners.
+    pub(super) fn rejoined(
+        &mut self,
+        unite: impl Fn(&str, &[(ProcessId, &Value)]) -> Value,
+    ) -> AskedRegistration {
+        let (mut gone, mut asked) = (Vec::new(), Vec::new());
+        for at in 0..self.held.len() {
+            let held = &self.held[at];
+            if held.sharing != Sharing::Changed {
+                continue;
+            }
+            let method = decode(&held.method).unwrap_or_default();
+            let owners: Vec<(ProcessId, &Value)> =
+                held.owners.iter().map(|it| (it.process, &it.options)).collect();
+            let options = unite(&method, &owners);
+            self.held[at].sharing = Sharing::Yes;
+            if self.held[at].options == options {
+                continue;
+            }
+            let id = self.mint();
+            let held = &mut self.held[at];
+            gone.push(one(held));
+            (held.id, held.options) = (id, options);
+            let options = held.options.to_string();
+            let told = Patch::of(b"{}")
+                .set("registerOptions", options.as_bytes())
+                .set("method", &held.method)
+                .set("id", held.id.as_bytes())
+                .finish();
+            asked.push(Bytes::from(told));
+        }
+        AskedRegistration {
+            unregister: unregister(&gone),
+            register: (!asked.is_empty()).then(|| with_list(&Bytes::from("{}"), "registrations", &asked)),
+        }
+    }
+
+    /// The options of a shared registration of this method.
+    pub(super) fn told(&self, method: &str) -> Option<&Value> {
+        let is_it = |it: &&Held| it.sharing != Sharing::No && RawId::text(method).as_bytes() == &it.method[..];
+        self.held.iter().find(is_it).map(|it| &it.options)
+    }
+
+    /// What the editor has been asked for of this method, beside what older processes of this one's backend have.
+    pub(super) fn held_beside(&self, method: &str, process: ProcessId) -> Vec<&Value> {
+        let is_it = |it: &&Held| RawId::text(method).as_bytes() == &it.method[..];
+        let beside = |it: &&Held| !it.owners.iter().all(|it| is_older(it.process, process));
+        self.held.iter().filter(is_it).filter(beside).map(|it| &it.options).collect()
     }
 
     /// Handles `client/unregisterCapability` of a process: returns the part to send to the editor, if any.
@@ -109,14 +219,15 @@ impl Registrations {
         let Some(id) = member(one, "id").and_then(|range| RegistrationId::from_raw(&one[range])) else {
             return Some(one.clone());
         };
-        let owner = (process, id);
-        let Some(at) = self.held.iter().position(|it| it.owners.contains(&owner)) else {
+        let owns = |it: &Held| it.owners.iter().any(|it| it.is(process, &id));
+        let Some(at) = self.held.iter().position(owns) else {
             // The registration of another process with that id stays.
-            let foreign = self.held.iter().any(|it| it.id == owner.1);
+            let foreign = self.held.iter().any(|it| it.id == id);
             return (!foreign).then(|| one.clone());
         };
-        self.held[at].owners.retain(|it| *it != owner);
+        self.held[at].owners.retain(|it| !it.is(process, &id));
         if !self.held[at].owners.is_empty() {
+            self.held[at].note_change();
             return None;
         }
         let gone = self.held.remove(at);
@@ -126,16 +237,17 @@ impl Registrations {
     /// Renames a process.
     pub(crate) fn rename(&mut self, old: ProcessId, new: ProcessId) {
         for it in &mut self.held {
-            let Some(at) = it.owners.iter().position(|(owner, _)| *owner == old) else { continue };
-            let (_, theirs) = it.owners.remove(at);
-            it.owners.retain(|(owner, _)| owner.backend != new.backend);
-            it.owners.push((new, theirs));
+            let Some(at) = it.owners.iter().position(|it| it.process == old) else { continue };
+            let owner = it.owners.remove(at);
+            it.owners.retain(|it| it.process.backend != new.backend);
+            it.owners.push(Owner { process: new, ..owner });
         }
     }
 
     /// Checks that each id is unique, and each registration belongs to an existing backend.
     pub(crate) fn check(&self, exists: impl Fn(BackendId) -> bool) -> Result<(), String> {
-        let held = |it: &Held| !it.owners.is_empty() && it.owners.iter().all(|(by, _)| exists(by.backend));
+        let held =
+            |it: &Held| !it.owners.is_empty() && it.owners.iter().all(|it| exists(it.process.backend));
         if let Some(it) = self.held.iter().find(|it| !held(it)) {
             return Err(format!("registration {} is held by {:?}", it.id, it.owners));
         }
@@ -144,45 +256,45 @@ impl Registrations {
 
     /// The `client/unregisterCapability` for a backend without a process.
     pub(super) fn abandoned(&mut self, backend: BackendId) -> Option<Vec<u8>> {
-        unregistrations(&self.take_registrations(|(owner, _)| owner.backend == backend))
+        unregistrations(&self.take_registrations(|it| it.process.backend == backend))
     }
 
     /// The `client/unregisterCapability` for registrations of older processes that this one has not repeated.
     pub(crate) fn stale(&mut self, process: ProcessId) -> Option<Vec<u8>> {
-        unregistrations(&self.take_registrations(|(owner, _)| is_older(*owner, process)))
+        unregistrations(&self.take_registrations(|it| is_older(it.process, process)))
     }
 
     /// Whether an older process than this one has registrations.
     pub(super) fn has_stale(&self, process: ProcessId) -> bool {
-        self.held.iter().flat_map(|it| &it.owners).any(|(owner, _)| is_older(*owner, process))
+        self.held.iter().flat_map(|it| &it.owners).any(|it| is_older(it.process, process))
     }
 
     /// Whether a process of this backend has registered this method.
     pub(crate) fn has(&self, backend: BackendId, method: &str) -> bool {
         let is_it = |it: &Held| RawId::text(method).as_bytes() == &it.method[..];
         let held = self.held.iter().filter(|it| is_it(it));
-        held.flat_map(|it| &it.owners).any(|(owner, _)| owner.backend == backend)
-    }
-
-    /// What the editor has been asked for of this method: each registration as it was.
-    pub(super) fn held(&self, method: &str) -> Vec<Vec<u8>> {
-        let is_it = |it: &&Held| RawId::text(method).as_bytes() == &it.method[..];
-        let one = |it: &Held| {
-            Patch::of(b"{}")
-                .set("registerOptions", it.options.to_string().as_bytes())
-                .set("method", &it.method)
-                .set("id", it.id.as_bytes())
-                .finish()
-        };
-        self.held.iter().filter(is_it).map(one).collect()
+        held.flat_map(|it| &it.owners).any(|it| it.process.backend == backend)
     }
 
     /// Processes are gone. Gives the registrations that no process has.
-    fn take_registrations(&mut self, gone: impl Fn(&(ProcessId, RegistrationId)) -> bool) -> Vec<Held> {
+    fn take_registrations(&mut self, gone: impl Fn(&Owner) -> bool) -> Vec<Held> {
         for it in &mut self.held {
+            let before = it.owners.len();
             it.owners.retain(|it| !gone(it));
+            if it.owners.len() < before {
+                it.note_change();
+            }
         }
         self.held.extract_if(.., |it| it.owners.is_empty()).collect()
+    }
+}
+
+impl Held {
+    /// It has other owners than before.
+    fn note_change(&mut self) {
+        if self.sharing != Sharing::No {
+            self.sharing = Sharing::Changed;
+        }
     }
 }
 
@@ -192,9 +304,15 @@ fn is_older(owner: ProcessId, process: ProcessId) -> bool {
 
 /// The `client/unregisterCapability` for these, if there are any.
 fn unregistrations(gone: &[Held]) -> Option<Vec<u8>> {
-    let one = |it: &Held| format!(r#"{{"id":{},"method":{}}}"#, it.id, String::from_utf8_lossy(&it.method));
-    let all: Vec<String> = gone.iter().map(one).collect();
-    (!all.is_empty()).then(|| format!(r#"{{"unregisterations":[{}]}}"#, all.join(",")).into_bytes())
+    unregister(&gone.iter().map(one).collect::<Vec<_>>())
+}
+
+fn one(held: &Held) -> String {
+    format!(r#"{{"id":{},"method":{}}}"#, held.id, String::from_utf8_lossy(&held.method))
+}
+
+fn unregister(gone: &[String]) -> Option<Vec<u8>> {
+    (!gone.is_empty()).then(|| format!(r#"{{"unregisterations":[{}]}}"#, gone.join(",")).into_bytes())
 }
 
 fn parse(one: &Bytes) -> Option<(RegistrationId, Bytes, Value)> {

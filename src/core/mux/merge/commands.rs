@@ -38,6 +38,11 @@ impl Group {
         found.map(|(server, it)| (server, it.own))
     }
 
+    /// What the editor calls a command of a member.
+    pub(super) fn told_command<'a>(&'a self, server: ServerId, own: &'a str) -> &'a str {
+        self.renamed.0.get(&server).and_then(|it| it.get(own)).map_or(own, String::as_str)
+    }
+
     /// Members offer other commands than before.
     pub(super) fn note_commands(&mut self) {
         let mut renamed = Renamed::default();

@@ -107,6 +107,8 @@ pub(super) struct Member {
     said: Said,
     /// The answer.
     result: Bytes,
+    /// The answer with which the editor was told what the group can.
+    told: Option<Bytes>,
     /// The documents that it is used for; all if `None`.
     files: Option<Globs>,
 }
@@ -170,6 +172,7 @@ impl Group {
             abilities: None,
             said: Said::Nothing,
             result: Bytes::new(),
+            told: None,
             files,
         });
     }
@@ -283,7 +286,12 @@ impl Group {
 
     /// What the numbers in semantic tokens mean to each member.
     fn learn_legends(&mut self) {
-        self.legends = union::legends(&self.offered, self.members.iter().map(|it| &it.result[..]));
+        self.learn_legends_by(&self.offered.clone());
+    }
+
+    /// `told`: where the editor was told its legend, as an answer to `initialize`.
+    pub(super) fn learn_legends_by(&mut self, told: &[u8]) {
+        self.legends = union::legends(told, self.members.iter().map(|it| &it.result[..]));
     }
 
     /// Names and answers of the members of which one is known, by rank.
@@ -477,16 +485,17 @@ impl Mux {
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some((_, result)) = group.answer_of(server) else { return };
         group.learn_legends();
-        let before = match before {
-            Some((Said::Now, _)) => return,
-            Some((Said::Nothing | Said::Before, before)) => Some(before),
-            None => None,
-        };
+        let told = group.members.iter().find(|it| it.server == server).and_then(|it| it.told.clone());
         self.reroute(server);
         let Some(group) = self.group.as_deref() else { return };
         let name = self.servers.get(server).name.clone();
-        let late = union::late(&group.offered, &group.editor, &name, (before.as_deref(), &result));
-        self.admit(server, &name, &late);
+        let late = union::late(&group.offered, &group.editor, &name, (told.as_deref(), &result));
+        self.admit(process, &late);
+        // Of one that has come back, the user is told what differs.
+        if !matches!(before, Some((Said::Now, _))) {
+            info!(name, missing = ?late.missing, "joins late");
+            self.tell_missing(server, &name, &late.missing);
+        }
     }
 
     /// What a member can do by this answer to `initialize`.
@@ -518,24 +527,30 @@ impl Mux {
         }
     }
 
-    /// A member joins after the editor was told what the group can.
-    fn admit(&mut self, server: ServerId, name: &str, late: &union::LateMember) {
-        info!(name, missing = ?late.missing, "joins late");
-        if let Some(params) = &late.register {
-            self.ask_editor(Purpose::Plain, "client/registerCapability", Some(params));
+    /// A member can do more than the editor was told when it was told what the group can.
+    fn admit(&mut self, process: ProcessId, late: &union::LateMember) {
+        let Some(params) = late.register.clone().map(Bytes::from) else { return };
+        if let Some(params) = self.tell_registrations(process, &params) {
+            self.ask_editor(Purpose::Plain, "client/registerCapability", Some(&params));
         }
-        if !late.missing.is_empty() {
-            let features = late.missing.join(", ");
-            let (when, hint) = match self.starts_with_document(server) {
-                true => ("with its document", "Set `start = \"now\"` in its section of the configuration"),
-                false => ("late", "Restart the language server in your editor"),
-            };
-            let message = format!(
-                "lspool: {name} started {when}. Your editor cannot add these features later: {features}. {hint} \
-                 to use them."
-            );
-            self.show(Severity::Warning, &message);
+        self.rejoin_registrations();
+    }
+
+    /// What the editor cannot add later, the user is told.
+    fn tell_missing(&mut self, server: ServerId, name: &str, missing: &[String]) {
+        if missing.is_empty() {
+            return;
         }
+        let features = missing.join(", ");
+        let (when, hint) = match self.starts_with_document(server) {
+            true => ("with its document", "Set `start = \"now\"` in its section of the configuration"),
+            false => ("late", "Restart the language server in your editor"),
+        };
+        let message = format!(
+            "lspool: {name} started {when}. Your editor cannot add these features later: {features}. {hint} to use \
+             them."
+        );
+        self.show(Severity::Warning, &message);
     }
 
     /// Answers the editor's `initialize` when all members have answered, or one has and the others had their time.
@@ -569,6 +584,9 @@ impl Mux {
         let Some(group) = self.group.as_deref_mut() else { return };
         group.opening = Opening::Done;
         group.offered = union::union(&group.answered()).into();
+        for member in group.members.iter_mut().filter(|it| it.abilities.is_some()) {
+            member.told = Some(member.result.clone());
+        }
         group.learn_legends();
         let late: Vec<&str> =
             group.members.iter().filter(|it| it.abilities.is_none()).map(|it| it.name.as_str()).collect();

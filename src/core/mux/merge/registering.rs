@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use serde_json::{Value, json};
 
 use crate::{
     core::{
@@ -12,12 +13,15 @@ use crate::{
         mux::{
             Mux,
             merge::{
+                capabilities::{EXECUTE_COMMAND, capabilities, strings},
                 group::Group,
                 union::{self, Addition},
             },
         },
+        purpose::Purpose,
     },
-    rpc::{Patch, RawId, elements, member, text},
+    rpc::{Patch, RawId, elements, member, text, values},
+    util::json as read_json,
 };
 
 /// Registrations that the editor was not told of, since it asks for what they are about already.
@@ -42,6 +46,7 @@ fn id(one: &[u8]) -> Option<RegistrationId> {
 }
 
 const PULL: &str = "textDocument/diagnostic";
+const TOKENS: &str = "textDocument/semanticTokens";
 
 fn has_method(params: &[u8], method: &str) -> bool {
     let list = member(params, "registrations").map_or(&b"[]"[..], |it| &params[it]);
@@ -74,8 +79,20 @@ impl Group {
     }
 }
 
+impl Group {
+    /// Names of commands as the editor knows them: those that it has not been told. `held`: registrations of commands.
+    fn untold_commands(&self, server: ServerId, own: &[String], held: &[&Value]) -> Vec<String> {
+        let offered = capabilities(&self.offered);
+        let told = EXECUTE_COMMAND.of(&offered).into_iter().chain(held.iter().copied());
+        let told: Vec<String> = told.flat_map(|it| strings(it, "commands").unwrap_or_default()).collect();
+        let names = own.iter().map(|it| self.told_command(server, it).to_owned());
+        names.filter(|it| !told.contains(it)).collect()
+    }
+}
+
 impl Mux {
-    /// `client/registerCapability` of a member: what of it the editor is asked, if anything.
+    /// `client/registerCapability` of a member: what of it the editor is asked, if anything. After that,
+    /// [`Mux::rejoin_registrations`].
     pub(in crate::core::mux) fn register_in_group(
         &mut self,
         process: ProcessId,
@@ -88,29 +105,58 @@ impl Mux {
             abilities.register(params);
         }
         group.note_commands();
-        let own = group.with_distinct_identifiers(server, params);
-        let params = own.as_ref().unwrap_or(params);
         if has_method(params, PULL) {
             self.begin_pulling(server);
         }
+        self.tell_registrations(process, params)
+    }
+
+    /// What of these registrations of a member the editor is asked.
+    pub(super) fn tell_registrations(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
+        let server = self.backend(process.backend)?.server;
         let group = self.group.as_deref_mut()?;
-        let (offered, untold) = (&group.offered, &mut group.untold);
+        let own = group.with_distinct_identifiers(server, params);
+        let params = own.as_ref().unwrap_or(params);
         let range = member(params, "registrations")?;
         let list = &params[range];
         let mut asked: Vec<Vec<u8>> = Vec::new();
+        let (mut first, mut further): (Vec<(String, RegistrationId)>, Vec<_>) = (Vec::new(), Vec::new());
         for at in elements(list) {
             let one = &list[at];
             let name = text(one, &["method"]).unwrap_or_default();
-            let held = self.registrations.held(&name);
-            let held: Vec<&[u8]> = held.iter().map(Vec::as_slice).collect();
-            match union::addition(offered, &held, one) {
+            let Some(id) = id(one) else {
+                asked.push(one.to_vec());
+                continue;
+            };
+            match union::addition(&group.offered, one) {
                 Addition::New => asked.push(one.to_vec()),
-                // What two members have registered is routed by: the editor would ask twice.
-                Addition::Instead(more) if held.is_empty() => {
-                    asked.push(Patch::of(one).set("registerOptions", &more).finish());
+                Addition::Known => drop(group.untold.0.insert((process, id))),
+                Addition::Commands(own) => {
+                    let held = self.registrations.held_beside(&name, process);
+                    match group.untold_commands(server, &own, &held) {
+                        told if told == own => asked.push(one.to_vec()),
+                        told if told.is_empty() => drop(group.untold.0.insert((process, id))),
+                        told => {
+                            let told = json!(told).to_string();
+                            let path = ["registerOptions", "commands"];
+                            asked.push(Patch::of(one).set_path(&path, told.as_bytes()).finish());
+                        }
+                    }
                 }
-                Addition::Known | Addition::Instead(_) => {
-                    untold.0.extend(id(one).map(|id| (process, id)));
+                Addition::Shared(options) => {
+                    if self.registrations.join(process, &id, &name, &options) {
+                        continue;
+                    }
+                    if first.iter().any(|(it, _)| *it == name) {
+                        further.push((name, id, options));
+                        continue;
+                    }
+                    let own = values(one, ["registerOptions"])[0].and_then(|it| read_json::read::<Value>(it).ok());
+                    asked.push(match own.is_none_or(|it| it == options) {
+                        true => one.to_vec(),
+                        false => Patch::of(one).set("registerOptions", options.to_string().as_bytes()).finish(),
+                    });
+                    first.push((name, id));
                 }
             }
         }
@@ -119,7 +165,14 @@ impl Mux {
         }
         let list = [b"[".as_slice(), &asked.join(b",".as_slice()), b"]"].concat();
         let params = Patch::of(params).set("registrations", &list).finish().into();
-        self.register(process, &params)
+        let told = self.register(process, &params);
+        for (_, id) in first {
+            self.registrations.share(process, &id);
+        }
+        for (name, id, options) in further {
+            self.registrations.join(process, &id, &name, &options);
+        }
+        told
     }
 
     /// `client/unregisterCapability` of a member: likewise.
@@ -138,5 +191,36 @@ impl Mux {
         let is_untold = |one: &[u8]| id(one).is_some_and(|id| untold.0.remove(&(process, id)));
         let left = without(params, "unregisterations", is_untold)?;
         self.registrations.unregister(process, &left)
+    }
+
+    /// Members have joined or left registrations that they share: the editor is asked for what is left instead.
+    pub(in crate::core::mux) fn rejoin_registrations(&mut self) {
+        let Some(group) = self.group.as_deref() else { return };
+        let rank = |it: ProcessId| {
+            let server = self.backends.get(it.backend).map(|it| it.server);
+            server.and_then(|it| group.rank(it))
+        };
+        let asked = self.registrations.rejoined(|method, owners| {
+            let mut owners = owners.to_vec();
+            owners.sort_by_key(|(process, _)| rank(*process));
+            union::shared(method, &owners.iter().map(|(_, it)| *it).collect::<Vec<_>>())
+        });
+        // First this one: two at once would be asked twice, and of a command there may not be two.
+        for (method, params) in
+            [("client/unregisterCapability", asked.unregister), ("client/registerCapability", asked.register.map(Vec::from))]
+        {
+            if let Some(params) = params {
+                self.ask_editor(Purpose::Plain, method, Some(&params));
+            }
+        }
+        self.learn_registered_legend();
+    }
+
+    /// Semantic tokens may have been registered, and not told in the answer to `initialize`.
+    fn learn_registered_legend(&mut self) {
+        let told = self.registrations.told(TOKENS).map(|it| json!({"capabilities": {"semanticTokensProvider": it}}));
+        if let (Some(group), Some(told)) = (self.group.as_deref_mut(), told) {
+            group.learn_legends_by(told.to_string().as_bytes());
+        }
     }
 }

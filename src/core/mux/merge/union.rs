@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use self::options::{joined, unite};
 pub(crate) use self::{
-    late::{Addition, LateMember, addition, late},
+    late::{Addition, LateMember, addition, late, shared},
     legends::{Legend, MemberLegends, legends},
     narrow::narrow,
     offer::{laid_over, offer},

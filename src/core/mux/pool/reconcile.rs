@@ -141,7 +141,8 @@ impl Mux {
             path(&session.initialize, &place).is_some_and(|it| &session.initialize[it] == b"true");
         let known = commands(&session.offered);
         let new: Vec<String> = commands(result).into_iter().filter(|it| !known.contains(it)).collect();
-        if new.is_empty() || !can_register {
+        // Those of a member may have another name at the editor.
+        if new.is_empty() || !can_register || self.is_group() {
             return;
         }
         let one = json!({
@@ -249,6 +250,7 @@ impl Mux {
         for params in diagnostics {
             self.tell_editor(Frame::notification("textDocument/publishDiagnostics", Some(&params)));
         }
+        self.rejoin_registrations();
     }
 
     /// Handles `client/registerCapability` of a process: returns the part that is new to the editor.

@@ -219,39 +219,30 @@ fn words(feature: &str) -> String {
 pub(crate) enum Addition {
     /// It has been told of that: the registration is for lspool alone.
     Known,
+    /// It stands for itself.
     New,
-    /// Those that the editor has of this method are taken back, and this takes their place: `registerOptions`.
-    Instead(Vec<u8>),
+    /// It stands for itself, with the names that the editor has for these commands.
+    Commands(Vec<String>),
+    /// It is added to those that the editor has of this method: `registerOptions`. An editor that has two asks twice.
+    Shared(Value),
 }
 
-/// What a registration adds to what the editor has been told. `told`: the answer to its `initialize`; `held`: the
-/// registrations that it has been asked for, as they were; `one`: the one in question. Each `{id, method,
+/// What a registration adds to what the editor has been told. `told`: the answer to its `initialize`; `one`: `{id, method,
 /// registerOptions}`.
-pub(crate) fn addition(told: &[u8], held: &[&[u8]], one: &[u8]) -> Addition {
+pub(crate) fn addition(told: &[u8], one: &[u8]) -> Addition {
     let Some((method, own)) = registration(one) else { return Addition::New };
-    let held: Vec<Value> =
-        held.iter().filter_map(|it| registration(it)).filter(|it| it.0 == method).map(|it| it.1).collect();
-    if held.iter().any(|it| is_same(it, &own)) {
-        return Addition::Known;
-    }
     let Some(capability) = capabilities::registered(&method) else { return Addition::New };
     let told = capabilities(told);
     let told = capability.of(&told);
+    let has_name = |it: &Value| it.get("identifier").is_some_and(Value::is_string);
     match capability.options {
-        Options::Commands => {
-            let names = |it: &Value| strings(it, "commands").unwrap_or_default();
-            let known: Vec<String> = told.into_iter().chain(&held).flat_map(names).collect();
-            let is_known = names(&own).iter().all(|it| known.contains(it));
-            if is_known { Addition::Known } else { Addition::New }
-        }
+        Options::Commands => Addition::Commands(strings(&own, "commands").unwrap_or_default()),
         // It has a name of its own, under which it is asked.
-        Options::Diagnostics if own.get("identifier").is_some_and(Value::is_string) => Addition::New,
+        Options::Diagnostics if has_name(&own) => Addition::New,
+        Options::Diagnostics if told.is_some_and(has_name) => Addition::Shared(own),
         Options::Files | Options::Notebooks | Options::Schemes => match told {
-            Some(told) => match more(capability, told, &own, "") {
-                Some(more) => added(capability, &held, &more, &own),
-                None => Addition::Known,
-            },
-            None => added(capability, &held, &own, &own),
+            Some(told) => more(capability, told, &own, "").map_or(Addition::Known, Addition::Shared),
+            None => Addition::Shared(own),
         },
         Options::Plain
         | Options::CodeActions
@@ -263,36 +254,23 @@ pub(crate) fn addition(told: &[u8], held: &[&[u8]], one: &[u8]) -> Addition {
         | Options::Sync
         | Options::Tokens => match told {
             Some(_) => Addition::Known,
-            None => added(capability, &held, &own, &own),
+            None => Addition::Shared(own),
         },
     }
 }
 
-/// What is told beside what the editor has been asked for. `own`: as it was registered.
-fn added(capability: &Capability, held: &[Value], more: &Value, own: &Value) -> Addition {
-    let [first, ..] = held else {
-        return if more == own { Addition::New } else { Addition::Instead(to_json(more)) };
+/// What several members have registered of a method, by rank, as one registration.
+pub(crate) fn shared(method: &str, all: &[&Value]) -> Value {
+    let (Some(capability), [_, _, ..]) = (capabilities::registered(method), all) else {
+        return all.first().map_or(Value::Null, |it| (*it).clone());
     };
-    let all: Vec<(&str, &Value)> = held.iter().chain([more]).map(|it| ("", it)).collect();
+    let all: Vec<(&str, &Value)> = all.iter().map(|it| ("", *it)).collect();
     let united = unite(capability.options, &all);
-    let united = if united.is_object() { united } else { json!({}) };
-    match held.len() == 1 && is_same(first, &united) {
-        true => Addition::Known,
-        false => Addition::Instead(to_json(&united)),
-    }
+    if united.is_object() { united } else { json!({}) }
 }
 
 fn registration(raw: &[u8]) -> Option<(String, Value)> {
     let [method, options] = values(raw, ["method", "registerOptions"]);
     let options = options.map_or(Value::Null, |it| json::read(it).unwrap_or(Value::Null));
     Some((decode(method?)?.into_owned(), options))
-}
-
-/// Whether options say the same: an absent one is as good as `null`.
-fn is_same(one: &Value, other: &Value) -> bool {
-    let plain = |it: &Value| -> Map<String, Value> {
-        let members = it.as_object().into_iter().flatten().filter(|(_, it)| !it.is_null());
-        members.map(|(key, it)| (key.clone(), it.clone())).collect()
-    };
-    plain(one) == plain(other)
 }

@@ -389,7 +389,7 @@ proptest! {
             narrow(text, &limit);
             super::late(&united, text, "c", (None, text));
             super::late(text, &whole, "c", (Some(text), &whole));
-            addition(text, &[text], text);
+            addition(text, text);
             super::offer(text, "a", Some(&value));
         }
     }

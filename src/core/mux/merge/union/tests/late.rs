@@ -119,61 +119,49 @@ fn features_are_told_in_words() {
     assert!(missing.iter().all(|it| it.chars().all(|c| c.is_lowercase() || c == ' ')), "{missing:?}");
 }
 
-fn added(told: &Value, held: &[Value], method: &str, options: &Value) -> Addition {
-    let one = |options: &Value| to_json(&json!({"id": "1", "method": method, "registerOptions": options}));
-    let held: Vec<Vec<u8>> = held.iter().map(one).collect();
-    let held: Vec<&[u8]> = held.iter().map(|it| &it[..]).collect();
-    addition(&to_json(&json!({"capabilities": told})), &held, &one(options))
+fn added(told: &Value, method: &str, options: &Value) -> Addition {
+    let one = to_json(&json!({"id": "1", "method": method, "registerOptions": options}));
+    addition(&to_json(&json!({"capabilities": told})), &one)
 }
 
 #[test]
 fn registration_of_what_was_told_is_for_routing_alone() {
     let told = json!({"hoverProvider": true, "completionProvider": {"triggerCharacters": ["."]}});
+    let shared = |options: &Value| Addition::Shared(options.clone());
     for (method, options, expected) in [
         ("textDocument/hover", json!({}), Addition::Known),
         ("textDocument/completion", json!({"triggerCharacters": [":"]}), Addition::Known),
-        ("textDocument/formatting", json!({}), Addition::New),
+        ("textDocument/formatting", json!({}), shared(&json!({}))),
         ("textDocument/diagnostic", json!({"identifier": "x"}), Addition::New),
+        ("textDocument/diagnostic", json!({}), shared(&json!({}))),
         ("workspace/didChangeWatchedFiles", json!({"watchers": []}), Addition::New),
         ("workspace/didChangeConfiguration", json!({}), Addition::New),
+        ("workspace/executeCommand", json!({"commands": ["x", 5]}), Addition::Commands(vec!["x".to_owned()])),
         ("own/thing", json!({}), Addition::New),
     ] {
-        assert_eq!(added(&told, &[], method, &options), expected, "{method}");
-        if method != "textDocument/diagnostic" {
-            assert_eq!(
-                added(&told, std::slice::from_ref(&options), method, &options),
-                Addition::Known,
-                "{method}"
-            );
-        }
+        assert_eq!(added(&told, method, &options), expected, "{method}");
     }
-    let commands = json!({"executeCommandProvider": {"commands": ["x"]}});
-    assert_eq!(
-        added(&commands, &[], "workspace/executeCommand", &json!({"commands": ["x"]})),
-        Addition::Known
-    );
-    assert_eq!(added(&commands, &[], "workspace/executeCommand", &json!({"commands": ["y"]})), Addition::New);
-}
-
-#[test]
-fn registration_that_adds_takes_the_place_of_the_old_one() {
-    let options = |it: &Addition| match it {
-        Addition::Instead(options) => json::read::<Value>(options).unwrap(),
-        Addition::Known | Addition::New => panic!("{it:?}"),
-    };
-    let held = [json!({"triggerCharacters": ["."], "documentSelector": null})];
-    let more = added(&json!({}), &held, "textDocument/completion", &json!({"triggerCharacters": [":", "."]}));
-    assert_eq!(options(&more), json!({"triggerCharacters": [".", ":"]}));
-    let same = added(&json!({}), &held, "textDocument/completion", &json!({"triggerCharacters": ["."]}));
-    assert_eq!(same, Addition::Known);
-    let less = added(&json!({}), &held, "textDocument/completion", &json!({"triggerCharacters": []}));
-    assert_eq!(less, Addition::Known);
-
+    let named = json!({"diagnosticProvider": {"identifier": "a"}});
+    assert_eq!(added(&named, "textDocument/diagnostic", &json!({})), shared(&json!({})), "that is asked alone");
+    let plain = json!({"diagnosticProvider": {}});
+    assert_eq!(added(&plain, "textDocument/diagnostic", &json!({})), Addition::Known);
     let filter = |glob: &str| json!({"pattern": {"glob": glob}});
     let told = json!({"workspace": {"fileOperations": {"didCreate": {"filters": [filter("a")]}}}});
     let create = "workspace/didCreateFiles";
     let both = json!({"filters": [filter("a"), filter("b")]});
-    assert_eq!(options(&added(&told, &[], create, &both)), json!({"filters": [filter("b")]}));
-    assert_eq!(added(&told, &[], create, &json!({"filters": [filter("b")]})), Addition::New);
-    assert_eq!(added(&told, &[], create, &json!({"filters": [filter("a")]})), Addition::Known);
+    assert_eq!(added(&told, create, &both), shared(&json!({"filters": [filter("b")]})));
+    assert_eq!(added(&told, create, &json!({"filters": [filter("a")]})), Addition::Known);
+}
+
+#[test]
+fn shared_registration_has_what_all_say() {
+    let completion = |all: &[Value]| shared("textDocument/completion", &all.iter().collect::<Vec<_>>());
+    let one = json!({"triggerCharacters": ["."], "allCommitCharacters": [","], "documentSelector": null});
+    assert_eq!(completion(std::slice::from_ref(&one)), one);
+    let other = json!({"triggerCharacters": [":", "."], "resolveProvider": true});
+    assert_eq!(completion(&[one, other]), json!({"triggerCharacters": [".", ":"], "resolveProvider": true}));
+    let of = |language: &str| json!({"documentSelector": [{"language": language}]});
+    let both = json!({"documentSelector": [{"language": "a"}, {"language": "b"}]});
+    assert_eq!(shared("textDocument/hover", &[&of("a"), &of("b")]), both);
+    assert_eq!(shared("textDocument/hover", &[&Value::Null, &Value::Null]), json!({}));
 }

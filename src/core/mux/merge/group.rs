@@ -705,6 +705,13 @@ impl Mux {
         primary.is_some_and(|it| it.accepts() && !it.is_open() && it.life.has_been_ready())
     }
 
+    /// Whether a member starts for the first time, and is known from an earlier start.
+    pub(super) fn is_starting(&self, server: ServerId) -> bool {
+        let primary = self.backend(self.servers.get(server).primary);
+        let is_first = primary.is_some_and(|it| it.accepts() && !it.is_open() && !it.life.has_been_ready());
+        is_first && self.group.as_deref().is_some_and(|it| it.abilities(server).is_some())
+    }
+
     /// Whether a member has a process, or will have one.
     pub(super) fn is_coming(&self, server: ServerId) -> bool {
         self.backend(self.servers.get(server).primary).is_some_and(Backend::accepts)

@@ -344,7 +344,7 @@ impl Mux {
         };
         match chosen.filter(|it| able.contains(it)) {
             // Who has prepared it knows what it is about; others may know a method as well.
-            Some(winner) if name == RENAME => vec![winner],
+            Some(winner) if name == RENAME && self.is_coming(winner) => vec![winner],
             known if row.is_none() || name == COMMAND => {
                 self.by_guess(&mut able, known);
                 able
@@ -353,8 +353,8 @@ impl Mux {
         }
     }
 
-    /// Those of them that are asked. A member that restarts is waited for like a slow one: what the others say may be
-    /// nothing.
+    /// Those of them that are asked. A member that restarts, or starts and is remembered, is waited for like a slow one: what
+    /// the others say may be nothing.
     fn targets(&self, row: Option<&'static Method>, name: &str, able: &[ServerId]) -> Vec<ServerId> {
         let coming: Vec<ServerId> = able.iter().copied().filter(|it| self.is_coming(*it)).collect();
         // Another formatter is worse than a late one.
@@ -364,7 +364,9 @@ impl Mux {
         }
         // Its last report stands in for what a member that restarts would say.
         let is_pull = row.is_some_and(|it| it.plan == Plan::All(answers::Shape::Diagnostics));
-        let is_asked = |it: &ServerId| self.is_serving(*it) || !is_pull && self.is_restarting(*it);
+        let is_asked = |it: &ServerId| {
+            self.is_serving(*it) || self.is_starting(*it) || !is_pull && self.is_restarting(*it)
+        };
         coming.into_iter().filter(is_asked).collect()
     }
 
@@ -429,6 +431,12 @@ impl Mux {
     fn answer_unserved(&mut self, owner: Owner, row: Option<&'static Method>, frame: &Frame) {
         let Owner::Client(client, id) = owner else { return };
         let (name, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
+        let stopped = if name == RENAME { self.able(row, frame) } else { Vec::new() };
+        if !stopped.is_empty() {
+            let names: Vec<&str> = stopped.iter().map(|it| self.servers.get(*it).name.as_str()).collect();
+            let message = format!("nothing is renamed: no process of {} runs", names.join(", "));
+            return self.answer_question(client, Failure::new(Cause::Unavailable, message).answer(id));
+        }
         let is_offered = |row: &'static Method| {
             self.n_able(row) > 0 || self.group.as_deref().is_some_and(|it| it.has_offered(row))
         };

@@ -27,11 +27,13 @@ fn late_member_is_used_for_what_it_could_do_before() {
     let (mut it, capabilities) = with_silent(&able);
     assert_eq!(capabilities["documentFormattingProvider"], true, "{capabilities}");
     assert_eq!(it.remembered["a"]["capabilities"], documents(), "news is remembered");
-    // Only it can format: the request waits. Another one answers the hover.
+    // Only it can format: the request waits. Another one answers the hover, after a moment.
     ask(&mut it, 1, "textDocument/formatting", &at("u"));
     ask(&mut it, 2, "textDocument/hover", &at("u"));
     let hover = only(&mut it, A);
     answer(&mut it, A, &hover, &json!({"contents": "a"}));
+    assert!(it.take(EDITOR).is_empty());
+    it.pass(Duration::from_millis(501));
     let told = it.take(EDITOR);
     assert_eq!((told.len(), &told[0]["id"]), (1, &json!(2)), "{told:?}");
     it.pass(Duration::from_secs(5));
@@ -46,6 +48,35 @@ fn late_member_is_used_for_what_it_could_do_before() {
     ask(&mut it, 3, "workspace/executeCommand", &json!({"command": "fix"}));
     assert_eq!(only(&mut it, B)["params"]["command"], "fix");
     assert_eq!(it.remembered["b"]["capabilities"], able);
+}
+
+#[test]
+fn member_that_starts_is_waited_for_while_the_others_say_nothing() {
+    let able = json!({"hoverProvider": true, "diagnosticProvider": {}});
+    for comes in [true, false] {
+        let (mut it, _) = with_silent(&able);
+        ask(&mut it, 1, "textDocument/hover", &at("u"));
+        let hover = only(&mut it, A);
+        answer(&mut it, A, &hover, &Value::Null);
+        it.pass(Duration::from_secs(2));
+        assert!(it.take(EDITOR).is_empty(), "it may have something to say");
+        if !comes {
+            for generation in 1..=6 {
+                it.exited(process(1, generation), Exit::Code(1));
+                it.pass(Duration::from_secs(9));
+            }
+            let told = it.take(EDITOR);
+            let answers: Vec<&Value> = told.iter().filter(|it| it["id"] == 1).collect();
+            assert_eq!((answers.len(), &answers[0]["result"]), (1, &Value::Null), "{told:?}");
+            continue;
+        }
+        ready(&mut it, B, &able);
+        it.take(EDITOR);
+        let told = it.take(backend(B));
+        let hover = told.iter().find(|it| name(it) == "textDocument/hover").expect("it was waited for");
+        answer(&mut it, B, hover, &json!({"contents": "b"}));
+        assert_eq!(it.take(EDITOR)[0]["result"]["contents"], "b");
+    }
 }
 
 #[test]

@@ -261,6 +261,29 @@ fn rename_is_prepared_while_the_member_that_prepares_it_is_stopped() {
 }
 
 #[test]
+fn rename_goes_to_another_member_after_the_one_that_prepared_it_has_stopped() {
+    let stop = |it: &mut Stage, name: &str| {
+        it.editor(json!({"id": "s", "method": "lspool/stop", "params": {"name": name}}));
+        it.take(EDITOR);
+        it.take(backend(if name == "a" { A } else { B }));
+    };
+    let mut it = pair(&json!({"renameProvider": {"prepareProvider": true}}));
+    prepare(&mut it, 1, "file:///u");
+    stop(&mut it, "b");
+    ask(&mut it, 2, "textDocument/rename", &at("file:///u"));
+    let a = only(&mut it, A);
+    let edit = json!({"changes": {"file:///u": [{}]}});
+    answer(&mut it, A, &a, &edit);
+    assert_eq!(it.take(EDITOR)[0]["result"], edit);
+    // Nothing would look as if it had been renamed.
+    stop(&mut it, "a");
+    ask(&mut it, 3, "textDocument/rename", &at("file:///u"));
+    let told = it.take(EDITOR);
+    let message = told[0]["error"]["message"].as_str().unwrap_or_else(|| panic!("{told:?}"));
+    assert!(message.contains("no process of a, b runs"), "{message}");
+}
+
+#[test]
 fn command_that_nobody_offers_goes_to_the_maker_of_the_last_item_with_it() {
     let mut it = pair(&json!({"codeActionProvider": true, "codeLensProvider": {}}));
     let command = |arguments: u32| json!({"title": "t", "command": "apply", "arguments": [arguments]});

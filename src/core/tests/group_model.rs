@@ -77,13 +77,16 @@ enum Reply {
     Something,
     Nothing,
     Error,
+    /// What is no answer to anything.
+    Wrong,
 }
 
 const DOCUMENTS: usize = 2;
 
 fn step() -> impl Strategy<Value = Step> {
     let document = 0..DOCUMENTS;
-    let reply = prop_oneof![4 => Just(Reply::Something), 1 => Just(Reply::Nothing), 1 => Just(Reply::Error)];
+    let other = prop_oneof![Just(Reply::Nothing), Just(Reply::Error), Just(Reply::Wrong)];
+    let reply = prop_oneof![4 => Just(Reply::Something), 3 => other];
     prop_oneof![
         2 => document.clone().prop_map(Step::Open),
         4 => (document.clone(), any::<usize>()).prop_map(|(it, at)| Step::Insert(it, at)),
@@ -491,6 +494,7 @@ impl Session {
             }
             Reply::Nothing => json!({"id": id, "result": null}),
             Reply::Error => json!({"id": id, "error": {"code": -32001, "message": "no"}}),
+            Reply::Wrong => json!({"id": id, "result": 5}),
         };
         let process = server.process;
         self.stage.server(process, message);

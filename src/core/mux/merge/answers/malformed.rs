@@ -27,6 +27,7 @@ fn expected(method: &str) -> Expected {
         "textDocument/declaration"
         | "textDocument/definition"
         | "textDocument/implementation"
+        | "textDocument/references"
         | "textDocument/typeDefinition" => Expected::ListOrObject,
         "textDocument/signatureHelp" => Expected::ObjectWith("signatures"),
         "textDocument/linkedEditingRange" => Expected::ObjectWith("ranges"),

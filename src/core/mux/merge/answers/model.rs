@@ -10,7 +10,7 @@ mod texts;
 use serde_json::{Value, json};
 
 use self::cases::{Case, Dice};
-use super::{ClientShape, Legends, Maker, Merged, Part, Same, Shape, is_empty, merge};
+use super::{ClientShape, Legends, Maker, Merged, Part, Same, Shape, is_empty, is_malformed, merge};
 use crate::core::mux::merge::owners::{tag_answer, untagged};
 
 const GENERATION: u32 = 7;
@@ -56,8 +56,11 @@ pub fn check(bytes: &[u8]) {
     let told = format!("{shape:?} {method} {} gives {}", json!(case.parts), text(&merged.result));
     let result: Value = serde_json::from_slice(&merged.result).expect(&told);
     expected::check(&case, &result, &merged, &told);
-    for (raw, value) in raws.iter().zip(&case.parts) {
+    for (n, (raw, value)) in raws.iter().zip(&case.parts).enumerate() {
         assert!(!value.is_null() || is_empty(method, raw), "{told}");
+        // Of these no element is looked at when they are put together.
+        let is_looked_at = shape != Shape::List(Same::Never);
+        assert!(!is_malformed(method, raw) || !is_looked_at || merged.malformed.contains(&n), "{n}: {told}");
     }
     survive(&case, raws, &mut dice);
 }
@@ -105,6 +108,7 @@ fn survive(case: &Case, mut raws: Vec<Vec<u8>>, dice: &mut Dice<'_>) {
     }
     for raw in &raws {
         is_empty(case.method, raw);
+        is_malformed(case.method, raw);
         let maker = Maker { member: 1, generation: GENERATION };
         for method in [case.method, "codeLens/resolve", "callHierarchy/incomingCalls"] {
             let tagged = tag_answer(method, raw, maker);

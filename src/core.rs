@@ -179,6 +179,9 @@ impl Proxy {
             Event::Unwritable(client) => self.on_client_closed(client),
             Event::Prepared(prepared) if self.mux.servers().first().is_some() => {
                 self.admin.on_reloaded(&mut self.mux, &mut self.copilot, prepared);
+                if let Some(tools) = &mut self.code_tools {
+                    tools.note_servers(&self.mux);
+                }
             }
             Event::Prepared(Ok(prepared)) => self.on_prepared(*prepared),
             Event::Prepared(Err(message)) => self.mux.on_unprepared(&message),

@@ -195,13 +195,16 @@ fn named(mux: &Mux, params: &[u8]) -> Result<Vec<BackendId>, Failure> {
         if mux.backends().iter().next().is_none() {
             return Err(Failure::not_initialized());
         }
-        let is_meant = |it: &&Backend| it.is_primary() || it.life.state() != LifecycleState::Stopped;
+        let is_meant = |it: &&Backend| {
+            mux.is_member(it.server) && (it.is_primary() || it.life.state() != LifecycleState::Stopped)
+        };
         return Ok(mux.backends().iter().filter(is_meant).map(|it| it.id).collect());
     };
     let name: Option<String> = serde_json::from_slice(name).ok();
-    let found = mux.backends().iter().find(|it| Some(&it.name) == name.as_ref()).map(|it| it.id);
+    let all = || mux.backends().iter().filter(|it| mux.is_member(it.server));
+    let found = all().find(|it| Some(&it.name) == name.as_ref()).map(|it| it.id);
     found.map(|it| vec![it]).ok_or_else(|| {
-        let known: Vec<String> = mux.backends().iter().map(|it| it.name.clone()).collect();
+        let known: Vec<String> = all().map(|it| it.name.clone()).collect();
         let there_are = match known.as_slice() {
             [] => "no server has started yet".to_owned(),
             known => format!("expected one of {}", known.join("; ")),

@@ -46,6 +46,7 @@ use super::{
         Mux,
         failure::{Cause, Failure},
         requests::Owner,
+        servers::Server,
     },
 };
 use crate::{
@@ -114,6 +115,11 @@ struct Asked {
 /// What the shell says of the session: the member of `initialize` that turns the code tools on.
 const OPTIONS: [&str; 3] = ["initializationOptions", "lspool", "codeTools"];
 
+fn view_of(server: &Server) -> View {
+    let languages = languages_for(&server.name, &server.settings.languages);
+    View::new(server.id, server.name.clone(), languages)
+}
+
 impl CodeTools {
     /// The code tools, if the parameters of `initialize` ask for them.
     pub(crate) fn wanted(mux: &Mux, initialize: &[u8]) -> Option<CodeTools> {
@@ -122,10 +128,7 @@ impl CodeTools {
         let missing = options["missing"].as_object().into_iter().flatten();
         let missing =
             missing.map(|(language, why)| (language.clone(), why.as_str().unwrap_or("").to_owned()));
-        let views = mux.servers().iter().map(|it| {
-            let languages = languages_for(&it.name, &it.settings.languages);
-            (it.id, View::new(it.id, it.name.clone(), languages))
-        });
+        let views = mux.servers().iter().map(|it| (it.id, view_of(it)));
         // All servers of a session have the same.
         let settings = mux.servers().iter().next().map(|it| it.config.lsp_tools.clone()).unwrap_or_default();
         Some(CodeTools {
@@ -151,6 +154,13 @@ impl CodeTools {
             abilities: None,
             is_dirty: false,
         })
+    }
+
+    /// Notes the servers that a reload has added.
+    pub(crate) fn note_servers(&mut self, mux: &Mux) {
+        for server in mux.servers().iter() {
+            self.views.entry(server.id).or_insert_with(|| view_of(server));
+        }
     }
 
     /// Notes the files as they are when the servers start.

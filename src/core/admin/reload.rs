@@ -11,9 +11,9 @@ use super::{Admin, offered_commands, restart::Started};
 use crate::{
     config::ServerKind,
     core::{
-        backends::{renew, replace, restart},
+        backends::{renew, replace, restart, stop},
         copilot::{Copilot, hooks::Reloaded},
-        event::{BackendId, Effect, Prepared},
+        event::{BackendId, Effect, Member, Prepared},
         mux::{
             Mux, Severity,
             failure::{Cause, Failure},
@@ -70,8 +70,7 @@ impl Admin {
             return self.reload(mux);
         }
         let waiting = std::mem::take(&mut self.reloads);
-        let prepared =
-            prepared.and_then(|it| is_adoptable(mux, kind_of_first(mux, copilot.as_ref()), &it).map(|()| it));
+        let prepared = prepared.and_then(|it| is_adoptable(mux, copilot.as_ref(), &it).map(|()| it));
         let reading = if waiting.is_empty() { Reading::ByItself } else { Reading::Asked };
         let mut started = Started::Nothing;
         match prepared {
@@ -156,6 +155,9 @@ impl Admin {
         changed.extend(sections.iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| *name));
         let mut group = prepared.group.take();
         let others = group.as_mut().map(|it| std::mem::take(&mut it.others)).unwrap_or_default();
+        if mux.has_new_members(&others) {
+            changed.push("servers");
+        }
         let relaunch = server.launch != prepared.launch || mux.has_new_launch(&others);
         if server.settings != prepared.server || mux.has_new_settings(&others) {
             changed.push("settings");
@@ -169,7 +171,12 @@ impl Admin {
             server.map(|it| (it.settings.builtin_tools, it.has_code_tools))
         };
         let before = (builtin_tools(mux, copilot), mux.member_settings());
-        mux.adopt_members(&prepared.config, others);
+        for id in mux.removed_members(&others) {
+            let primary = mux.servers().get(id).primary;
+            stop(copilot, mux, primary, "removed from the group");
+            mux.retire_member(id);
+        }
+        let new = mux.adopt_members(&prepared.config, others, prepared.has_code_tools);
         mux.adopt_settings(id, prepared);
         if builtin_tools(mux, copilot) != before.0 {
             of_copilot.push(Reloaded::BuiltinTools);
@@ -183,6 +190,11 @@ impl Admin {
             }
             (Some(ServerKind::Generic), ServerKind::Copilot) => *copilot = None,
             (_, _) => {}
+        }
+        for id in new {
+            if let Err(failure) = restart(copilot, mux, id) {
+                warn!(failure.message, "a new member does not start");
+            }
         }
         tell_settings(mux, copilot, &before.1);
         let commands = offered_commands(mux.title(), copilot.is_some(), mux.identity());
@@ -226,14 +238,26 @@ fn tell_settings(mux: &mut Mux, copilot: &mut Option<Copilot>, before: &[Map<Str
     }
 }
 
-/// Whether a configuration can replace the current one. Another server, or another kind of server, must wait for the
+/// Whether a configuration can replace the current one. Another first server, or another kind of server, must wait for the
 /// next session, because the editor knows the current one.
-fn is_adoptable(mux: &Mux, current: ServerKind, prepared: &Prepared) -> Result<(), String> {
+fn is_adoptable(mux: &Mux, copilot: Option<&Copilot>, prepared: &Prepared) -> Result<(), String> {
     let Some(server) = mux.servers().first() else { return Ok(()) };
+    let current = kind_of_first(mux, copilot);
+    let others = prepared.group.as_ref().map_or(&[][..], |it| &it.others);
+    let changes_copilot = || {
+        let is_copilot = |it: &Member| it.server.kind == Some(ServerKind::Copilot);
+        let removed = mux.removed_members(others);
+        mux.new_members(others).any(is_copilot) || copilot.is_some_and(|it| removed.contains(&it.server_id()))
+    };
     let hint = "applies when the editor starts lspool again";
     let is_other = |it: ServerKind| it != current;
     match (&prepared.missing, prepared.server.kind) {
-        _ if !mux.has_members(prepared) => Err(format!("the servers of the group changed; this {hint}")),
+        _ if !mux.is_group() && prepared.group.is_some() => {
+            Err(format!("a group has taken the place of {}; this {hint}", server.name))
+        }
+        _ if changes_copilot() => {
+            Err(format!("a Copilot server was added to the group or removed from it; this {hint}"))
+        }
         _ if prepared.name != server.name => {
             Err(format!("the server changed from {} to {}; this {hint}", server.name, prepared.name))
         }

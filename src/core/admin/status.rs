@@ -90,8 +90,12 @@ impl Admin {
     }
 
     fn status(&self, mux: &Mux, Seen { copilot, agents }: Seen<'_>, moment: Moment) -> Value {
-        let backends: Vec<Value> =
-            mux.backends().iter().map(|it| self.backend_status(mux, copilot, it, moment)).collect();
+        let backends: Vec<Value> = mux
+            .backends()
+            .iter()
+            .filter(|it| mux.is_member(it.server))
+            .map(|it| self.backend_status(mux, copilot, it, moment))
+            .collect();
         let Drops { editor, control, .. } = &self.dropped;
         let kind = if copilot.is_some() { ServerKind::Copilot } else { ServerKind::Generic };
         let server = mux.servers().first();

@@ -243,7 +243,7 @@ impl Mux {
         first
     }
 
-    fn add_primary(&mut self, definition: Definition) -> ServerId {
+    pub(in crate::core::mux) fn add_primary(&mut self, definition: Definition) -> ServerId {
         let now = self.now();
         let primary = self.backends.next_id();
         let name = definition.name.clone();

@@ -10,6 +10,7 @@ mod commands;
 mod context;
 pub(crate) mod group;
 mod known;
+mod members;
 pub(crate) mod methods;
 mod moved;
 pub(crate) mod notify;

@@ -190,7 +190,8 @@ impl Registrations {
 
     /// The options of a shared registration of this method.
     pub(super) fn told(&self, method: &str) -> Option<&Value> {
-        let is_it = |it: &&Held| it.sharing != Sharing::No && RawId::text(method).as_bytes() == &it.method[..];
+        let is_it =
+            |it: &&Held| it.sharing != Sharing::No && RawId::text(method).as_bytes() == &it.method[..];
         self.held.iter().find(is_it).map(|it| &it.options)
     }
 
@@ -246,8 +247,7 @@ impl Registrations {
 
     /// Checks that each id is unique, and each registration belongs to an existing backend.
     pub(crate) fn check(&self, exists: impl Fn(BackendId) -> bool) -> Result<(), String> {
-        let held =
-            |it: &Held| !it.owners.is_empty() && it.owners.iter().all(|it| exists(it.process.backend));
+        let held = |it: &Held| !it.owners.is_empty() && it.owners.iter().all(|it| exists(it.process.backend));
         if let Some(it) = self.held.iter().find(|it| !held(it)) {
             return Err(format!("registration {} is held by {:?}", it.id, it.owners));
         }

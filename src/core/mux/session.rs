@@ -190,6 +190,20 @@ impl Session {
         folders
     }
 
+    /// The latest message of each method, in the order of sending.
+    pub(super) fn latest(&self) -> impl Iterator<Item = Frame> {
+        self.latest.iter().map(KeptMessage::frame)
+    }
+
+    /// The folders for another session of the same editor; those of its `initialize` if it has a root of its own.
+    pub(super) fn folders_of(&self, has_own_root: bool) -> Folders {
+        if has_own_root { Folders::default() } else { self.folders.clone() }
+    }
+
+    pub(super) fn set_folders(&mut self, folders: Folders) {
+        self.folders = folders;
+    }
+
     fn close(&mut self, params: &[u8]) {
         self.documents.closed(params);
         let closed = uri(params, "textDocument");

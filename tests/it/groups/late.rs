@@ -92,3 +92,38 @@ fn late_server_loses_nothing_at_its_second_start_real() {
     assert!(told.is_empty(), "nothing is missing: {told:?}");
     assert!(editor.shutdown().success());
 }
+
+#[test]
+fn server_that_a_reload_adds_serves_and_one_that_it_removes_ends_real() {
+    let sandbox = Sandbox::new();
+    fs::write(gate(&sandbox), "").expect("the home is writable");
+    configure(&sandbox, "80s");
+    let file = sandbox.home().join("lspool.toml");
+    let both = fs::read_to_string(&file).expect("it is there");
+    let (editor, _) = start(&sandbox);
+    let document = uri(&sandbox.write("a.py", TEXT));
+    let item = json!({"uri": document, "languageId": "python", "version": 1, "text": TEXT});
+    editor.notify("textDocument/didOpen", json!({"textDocument": item}));
+    let place = json!({"textDocument": {"uri": document}, "position": {"line": 0, "character": 5}});
+    let backends = || {
+        let status = editor.ok("lspool/status", json!({}));
+        let names = status["backends"].as_array().expect("a list").iter().map(|it| it["name"].clone());
+        names.collect::<Vec<_>>()
+    };
+    let mut reload = |text: &str| {
+        fs::write(&file, text).expect("the home is writable");
+        editor.ok("lspool/reload", json!({}));
+        backends()
+    };
+    assert!(editor.ok("textDocument/hover", place.clone()).to_string().contains("greet"));
+    assert_eq!(reload(&both.replace(", \"basedpyright\"]", "]")), ["ruff"]);
+    assert_eq!(editor.ok("textDocument/hover", place.clone()), json!(null), "ruff knows no names");
+    assert_eq!(reload(&both), ["ruff", "basedpyright"]);
+    // It is not known from before in this session, so the hover may be asked before it is ready.
+    let mut hover = editor.ok("textDocument/hover", place.clone());
+    while !hover.to_string().contains("greet") {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        hover = editor.ok("textDocument/hover", place.clone());
+    }
+    assert!(editor.shutdown().success());
+}

@@ -6,16 +6,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use serde_json::Value;
 use tracing::{debug, info, warn};
 
 use crate::{
-    config::{Combine, Config},
+    config::Combine,
     core::{
         event::{self, BackendId, ClientId, Peer, ProcessId, ServerId},
         ids::RequestId,
@@ -34,7 +32,6 @@ use crate::{
                 registering::Untold,
                 remembered::Remembered,
                 reports::Reports,
-                roots,
                 shown::{Publication, Shown},
                 union::{self, MemberLegends},
             },
@@ -43,10 +40,11 @@ use crate::{
                 lifecycle::LifecycleState,
             },
             servers::Server,
+            session::documents::Documents,
         },
         purpose::Purpose,
     },
-    rpc::{Frame, Patch, member, path, text},
+    rpc::{Frame, path, text},
 };
 
 /// Several servers behind one editor.
@@ -71,6 +69,8 @@ pub(crate) struct Group {
     pub(super) refreshes: Refreshes,
     pub(super) renamed: Renamed,
     pub(super) known: Known,
+    /// Open documents that no member is used for.
+    pub(super) unclaimed: Documents,
     /// The last `workspace/didChangeConfiguration` of the editor, as it was.
     pub(super) configuration: Option<Frame>,
     /// Parameters of the editor's `initialize`.
@@ -154,6 +154,7 @@ impl Group {
             refreshes: Refreshes::default(),
             renamed: Renamed::default(),
             known: Known::default(),
+            unclaimed: Documents::default(),
             configuration: None,
             editor: Bytes::new(),
             client: ClientShape::default(),
@@ -272,6 +273,11 @@ impl Group {
         &self.editor
     }
 
+    /// The same; empty before it has asked.
+    pub(super) fn editor_params(&self) -> &Bytes {
+        &self.editor
+    }
+
     /// Characters that commit a completion of this member, if the editor was not told them as the group's.
     pub(super) fn commit_characters(&self, server: ServerId) -> Option<&[u8]> {
         self.members.iter().find(|it| it.server == server)?.abilities.as_ref()?.commit_characters()
@@ -285,7 +291,7 @@ impl Group {
     }
 
     /// What the numbers in semantic tokens mean to each member.
-    fn learn_legends(&mut self) {
+    pub(super) fn learn_legends(&mut self) {
         self.learn_legends_by(&self.offered.clone());
     }
 
@@ -360,29 +366,6 @@ impl Mux {
         }
     }
 
-    /// Whether what the shell has prepared has the members that there are.
-    pub(crate) fn has_members(&self, prepared: &event::Prepared) -> bool {
-        let others = prepared.group.iter().flat_map(|it| &it.others).map(|it| &it.name);
-        self.servers.iter().skip(1).map(|it| &it.name).eq(others)
-    }
-
-    fn with_others<'a>(
-        &'a self,
-        others: &'a [event::Member],
-    ) -> impl Iterator<Item = (&'a Server, &'a event::Member)> {
-        self.servers.iter().skip(1).zip(others)
-    }
-
-    /// Whether one of the members after the first is started in another way than before.
-    pub(crate) fn has_new_launch(&self, others: &[event::Member]) -> bool {
-        self.with_others(others).any(|(server, it)| *server.launch != it.launch)
-    }
-
-    /// Whether the configuration says something else of one of them.
-    pub(crate) fn has_new_settings(&self, others: &[event::Member]) -> bool {
-        self.with_others(others).any(|(server, it)| server.settings != it.server)
-    }
-
     /// The configuration of the group has been read again.
     pub(crate) fn adopt_group(&mut self, it: event::Group) {
         let Some(group) = self.group.as_deref_mut() else { return };
@@ -410,17 +393,6 @@ impl Mux {
             for params in self.lost_diagnostics(primary).unwrap_or_default() {
                 self.publish(&params);
             }
-        }
-    }
-
-    /// The configuration of the members after the first has been read again.
-    pub(crate) fn adopt_members(&mut self, config: &Arc<Config>, others: Vec<event::Member>) {
-        for (server, it) in self.servers.iter_mut().skip(1).zip(others) {
-            let event::Member { name: _, server: settings, launch, missing } = it;
-            let before = server.max_processes();
-            (server.settings, server.launch, server.missing) = (settings, Arc::new(launch), missing);
-            server.shrinks |= server.max_processes() < before;
-            (server.config, server.is_gone) = (Arc::clone(config), false);
         }
     }
 
@@ -452,16 +424,8 @@ impl Mux {
         group.opening = Opening::Asked { id: id.into(), until: None };
         group.editor = Bytes::copy_from_slice(params);
         group.client = ClientShape::of_initialize(params);
-        let mut own = self.initialize_params(params);
-        // What the editor says to single members is there.
-        if let Some(at) = member(params, "initializationOptions") {
-            own = Patch::of(&own).set("initializationOptions", &params[at]).finish();
-        }
-        for server in self.servers.iter_mut() {
-            let options = Value::Object(server.settings.init_options.clone());
-            let offered = roots::rooted(server, union::offer(&own, &server.name, Some(&options)));
-            let offered = server.watching(&offered).into_owned();
-            server.session.initialize = Patch::of(&offered).remove("workDoneToken").finish().into();
+        for id in self.servers.ids() {
+            self.offer(id, params);
         }
         self.recall_members();
     }

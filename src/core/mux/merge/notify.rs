@@ -2,6 +2,8 @@
 
 use std::cell::OnceCell;
 
+use bytes::Bytes;
+
 use crate::{
     core::{
         event::ServerId,
@@ -10,6 +12,7 @@ use crate::{
             merge::abilities::{SyncKind, TextDocument},
             pool::backend::Backend,
             routes::Keep,
+            servers::Server,
             session::documents::ReadChange,
         },
     },
@@ -76,6 +79,9 @@ impl Mux {
             self.start_for_document(&concerned);
         }
         let change = OnceCell::new();
+        if concerned.is_empty() {
+            self.note_unclaimed(method, params, &document);
+        }
         for id in concerned {
             let configured = self.configuration_for(id, frame);
             let frame = configured.as_ref().unwrap_or(frame);
@@ -109,11 +115,26 @@ impl Mux {
         }
     }
 
+    /// A document that no member is used for: one may be added that is.
+    fn note_unclaimed(&mut self, method: &str, params: &[u8], document: &TextDocument<'_>) {
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let is_known = document.uri().is_some_and(|it| group.unclaimed.has(it));
+        match method {
+            "textDocument/didOpen" => group.unclaimed.opened(&Bytes::copy_from_slice(params)),
+            "textDocument/didChange" if is_known => group.unclaimed.changed(params),
+            "textDocument/didClose" if is_known => group.unclaimed.closed(params),
+            _ => {}
+        }
+    }
+
     /// Whether a member gets messages about a document.
     pub(super) fn is_for(&self, id: ServerId, document: &TextDocument<'_>) -> bool {
         let server = self.servers.get(id);
         let languages = &server.settings.languages;
         let Some(group) = self.group.as_deref() else { return true };
+        if !group.has(id) {
+            return false;
+        }
         if languages.is_empty() && !group.has_files(id) {
             return true;
         }
@@ -143,6 +164,7 @@ impl Mux {
             Some(beginning) => method.starts_with(beginning),
             None => it == method,
         };
-        self.servers.iter().find(|it| it.settings.handles.iter().any(fits)).map(|it| it.id)
+        let handles = |it: &&Server| it.settings.handles.iter().any(fits) && self.is_member(it.id);
+        self.servers.iter().find(handles).map(|it| it.id)
     }
 }

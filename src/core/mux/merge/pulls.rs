@@ -103,6 +103,15 @@ impl Pulls {
         }
     }
 
+    /// A member is not one any more.
+    pub(super) fn left(&mut self, server: ServerId) {
+        self.due.retain(|(_, it), _| *it != server);
+        self.all.retain(|_, all| {
+            all.remove(&server);
+            !all.is_empty()
+        });
+    }
+
     fn closed(&mut self, uri: &str) {
         let key = key(uri);
         for server in self.all.remove(&key).into_iter().flatten().map(|(server, _)| server) {

@@ -27,6 +27,7 @@ use crate::{
             },
             pool::backend::Backend,
             requests::{Owner, Pending},
+            servers::Server,
             session::documents::uri,
         },
         purpose::Purpose,
@@ -288,7 +289,8 @@ impl Mux {
         let Owner::Client(client, id) = owner else { return false };
         let (name, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
         let Some((maker, bare)) = untagged(name, params) else { return false };
-        let server = self.servers.iter().find(|it| it.primary.0 == maker.member).map(|it| it.id);
+        let is_it = |it: &&Server| it.primary.0 == maker.member && self.is_member(it.id);
+        let server = self.servers.iter().find(is_it).map(|it| it.id);
         let process = server.and_then(|it| self.backend(self.servers.get(it).primary)).map(Backend::process);
         let is_there = process.is_some_and(|it| it.generation.0 == maker.generation);
         let (Some(server), true) = (server, is_there) else {

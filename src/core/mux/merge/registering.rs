@@ -151,10 +151,13 @@ impl Mux {
                         further.push((name, id, options));
                         continue;
                     }
-                    let own = values(one, ["registerOptions"])[0].and_then(|it| read_json::read::<Value>(it).ok());
+                    let own =
+                        values(one, ["registerOptions"])[0].and_then(|it| read_json::read::<Value>(it).ok());
                     asked.push(match own.is_none_or(|it| it == options) {
                         true => one.to_vec(),
-                        false => Patch::of(one).set("registerOptions", options.to_string().as_bytes()).finish(),
+                        false => {
+                            Patch::of(one).set("registerOptions", options.to_string().as_bytes()).finish()
+                        }
                     });
                     first.push((name, id));
                 }
@@ -206,9 +209,10 @@ impl Mux {
             union::shared(method, &owners.iter().map(|(_, it)| *it).collect::<Vec<_>>())
         });
         // First this one: two at once would be asked twice, and of a command there may not be two.
-        for (method, params) in
-            [("client/unregisterCapability", asked.unregister), ("client/registerCapability", asked.register.map(Vec::from))]
-        {
+        for (method, params) in [
+            ("client/unregisterCapability", asked.unregister),
+            ("client/registerCapability", asked.register.map(Vec::from)),
+        ] {
             if let Some(params) = params {
                 self.ask_editor(Purpose::Plain, method, Some(&params));
             }
@@ -218,7 +222,8 @@ impl Mux {
 
     /// Semantic tokens may have been registered, and not told in the answer to `initialize`.
     fn learn_registered_legend(&mut self) {
-        let told = self.registrations.told(TOKENS).map(|it| json!({"capabilities": {"semanticTokensProvider": it}}));
+        let told =
+            self.registrations.told(TOKENS).map(|it| json!({"capabilities": {"semanticTokensProvider": it}}));
         if let (Some(group), Some(told)) = (self.group.as_deref_mut(), told) {
             group.learn_legends_by(told.to_string().as_bytes());
         }

@@ -215,6 +215,18 @@ impl Reports {
         self.without(|it| it.backend == backend)
     }
 
+    /// Members have other ranks. `place`: the new rank of an old one; `None`: it is not a member any more.
+    pub(super) fn renumber(&mut self, place: impl Fn(usize) -> Option<usize>) {
+        for document in self.documents.values_mut() {
+            let reports = std::mem::take(&mut document.reports).into_iter();
+            document.reports = reports.filter_map(|(rank, it)| Some((place(rank)?, it))).collect();
+            // Ranks are in its ids.
+            self.last += 1;
+            document.revision = self.last;
+        }
+        self.documents.retain(|_, it| !it.reports.is_empty());
+    }
+
     fn without(&mut self, is_gone: impl Fn(ProcessId) -> bool) -> bool {
         let mut has_changed = false;
         self.documents.retain(|_, document| {

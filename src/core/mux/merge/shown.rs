@@ -365,6 +365,25 @@ impl Shown {
         self.without(|it| it.backend == process.backend && it.generation < process.generation)
     }
 
+    /// Members have other ranks. `place`: the new rank of an old one; `None`: it is not a member any more.
+    pub(super) fn renumber(&mut self, place: impl Fn(usize) -> Option<usize>) {
+        for document in self.documents.values_mut() {
+            let lists = std::mem::take(&mut document.lists).into_iter();
+            document.lists = lists.filter_map(|((rank, way), it)| Some(((place(rank)?, way), it))).collect();
+            let versions = std::mem::take(&mut document.versions).into_iter();
+            document.versions = versions.filter_map(|(rank, it)| Some((place(rank)?, it))).collect();
+            document.told = document.told.and_then(|(at, rank)| Some((at, place(rank)?)));
+            let Round { spoken, speakers, expected, .. } = &mut document.round;
+            for ranks in [spoken, speakers, expected] {
+                *ranks = std::mem::take(ranks).into_iter().filter_map(&place).collect();
+            }
+        }
+        for held in self.held.values_mut() {
+            // What it has said is taken away, and the others' lists are published.
+            held.by = place(held.by).unwrap_or(usize::MAX);
+        }
+    }
+
     /// A backend has no process any more.
     pub(crate) fn abandoned(&mut self, backend: BackendId) -> Vec<Vec<u8>> {
         self.without(|it| it.backend == backend)

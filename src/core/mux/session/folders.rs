@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::rpc::{Patch, elements, file_path, file_uri, member, path, text};
 
 /// The folders in the editor's form and order.
-#[derive(Debug, Default)]
-pub(super) struct Folders {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Folders {
     /// `None` as long as they are those of `initialize`.
     now: Option<Vec<Bytes>>,
     /// The uris of removed folders.

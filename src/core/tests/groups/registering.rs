@@ -46,7 +46,8 @@ impl Screen {
             }
             it.editor(json!({"id": told["id"], "result": null}));
         }
-        let mut all: Vec<_> = self.0.iter().map(|(_, method, options)| (method.clone(), options.clone())).collect();
+        let mut all: Vec<_> =
+            self.0.iter().map(|(_, method, options)| (method.clone(), options.clone())).collect();
         all.sort_by_key(|it| it.0.clone());
         all
     }
@@ -107,7 +108,10 @@ fn registration_stays_until_the_last_member_that_has_it_is_gone() {
         let name = if first == A { "a" } else { "b" };
         it.editor(json!({"id": "s", "method": "lspool/stop", "params": {"name": name}}));
         it.exited(first, Exit::Code(0));
-        let left = [(COMPLETION.to_owned(), characters(&[&format!("{}", second.backend.0)])), (FORMATTING.to_owned(), json!({}))];
+        let left = [
+            (COMPLETION.to_owned(), characters(&[&format!("{}", second.backend.0)])),
+            (FORMATTING.to_owned(), json!({})),
+        ];
         assert_eq!(screen.look(&mut it), left, "{name}");
         it.take(backend(second));
         ask(&mut it, 1, FORMATTING, &at("u"));

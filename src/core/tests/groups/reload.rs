@@ -1,11 +1,16 @@
 //! The configuration is read again while a group runs.
 
+use std::{collections::BTreeMap, time::Duration};
+
 use serde_json::{Map, Value, json};
 
-use super::{A, B, backend, documents, group, initialize, only, ready};
+use super::{A, B, C, ask, at, backend, documents, group, initialize, member, only, ready};
 use crate::{
-    config::ServerKind,
-    core::tests::stage::{EDITOR, Stage, name},
+    config::{ServerConfig, ServerKind},
+    core::{
+        event::{Exit, Member, ProcessId},
+        tests::stage::{EDITOR, Stage, name, process},
+    },
 };
 
 const CHANGED: &str = "workspace/didChangeConfiguration";
@@ -35,12 +40,16 @@ fn started(second: &Value) -> Stage {
 /// The same group with both members ready, for an editor with these capabilities.
 fn opened(mut it: Stage, capabilities: &Value) -> Stage {
     initialize(&mut it, capabilities);
-    ready(&mut it, A, &documents());
-    ready(&mut it, B, &documents());
-    it.editor(json!({"method": "initialized", "params": {}}));
-    for peer in [backend(A), backend(B), EDITOR] {
-        it.take(peer);
+    let n = it.group.as_ref().unwrap().others.len() + 1;
+    let members = &[A, B, C][..n];
+    for by in members {
+        ready(&mut it, *by, &documents());
     }
+    it.editor(json!({"method": "initialized", "params": {}}));
+    for by in members {
+        it.take(backend(*by));
+    }
+    it.take(EDITOR);
     it
 }
 
@@ -126,4 +135,186 @@ fn settings_of_copilot_are_laid_over_those_of_the_editor() {
         let all = json!({"http": {"proxy": "p"}, "telemetry": {"telemetryLevel": "off"}});
         assert_eq!(pushed(&mut it), [all], "{first}");
     }
+}
+
+/// Opens a document of a language.
+fn open(it: &mut Stage, uri: &str, language: &str) {
+    let document = json!({"uri": uri, "languageId": language, "version": 1, "text": "x"});
+    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": document}}));
+}
+
+/// The editor takes registrations of formatting.
+fn registering() -> Value {
+    json!({"textDocument": {"formatting": {"dynamicRegistration": true}}, "workspace": {"workspaceFolders": true}})
+}
+
+fn formats() -> Value {
+    json!({"textDocumentSync": 2, "documentFormattingProvider": true})
+}
+
+fn publish(it: &mut Stage, by: ProcessId, message: &str) {
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+    let params = json!({"uri": "u", "diagnostics": [{"range": range, "message": message}]});
+    it.server(by, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+}
+
+/// The messages of the last publication.
+fn published(it: &mut Stage) -> Vec<String> {
+    let told = it.take(EDITOR);
+    let last = told.iter().rfind(|it| name(it) == "textDocument/publishDiagnostics");
+    let last = last.unwrap_or_else(|| panic!("{told:?}"))["params"]["diagnostics"].clone();
+    last.as_array().unwrap().iter().map(|it| it["message"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn added_member_joins_like_a_late_one() {
+    let mut it = group(&["a", "b"]);
+    it.server.languages = vec!["x".to_owned()];
+    it.group.as_mut().unwrap().others[0].server.languages = vec!["x".to_owned()];
+    let mut it = opened(it, &registering());
+    open(&mut it, "u", "x");
+    open(&mut it, "c", "css");
+    let change = json!({"textDocument": {"uri": "c", "version": 2}, "contentChanges": [{"text": "new"}]});
+    it.editor(json!({"method": "textDocument/didChange", "params": change}));
+    let folder = json!([{"uri": "file:///more", "name": "more"}]);
+    let folders = json!({"event": {"added": folder, "removed": []}});
+    it.editor(json!({"method": "workspace/didChangeWorkspaceFolders", "params": folders}));
+    it.editor(json!({"method": CHANGED, "params": {"settings": {"s": 1}}}));
+    for peer in [backend(A), backend(B), EDITOR] {
+        it.take(peer);
+    }
+    let mut added = member("c");
+    added.server.settings = settings(&json!({"own": 2}));
+    it.group.as_mut().unwrap().others.push(added);
+    assert_eq!(reload(&mut it, 1)["result"]["changed"], json!(["servers"]));
+    assert!(it.terminated.is_empty() && it.told(A).is_empty() && it.told(B).is_empty(), "the others go on");
+    let told = it.take(backend(C));
+    assert_eq!((told.len(), name(&told[0]).as_str()), (1, "initialize"));
+    assert_eq!(told[0]["params"]["workspaceFolders"], folder);
+    it.server(C, json!({"id": told[0]["id"], "result": {"capabilities": formats()}}));
+    let told = it.take(backend(C));
+    assert_eq!(name(&told[0]), "initialized");
+    let push = told.iter().find(|it| name(it) == CHANGED).expect("its settings");
+    assert_eq!(push["params"]["settings"], json!({"s": 1, "own": 2}));
+    let texts: BTreeMap<&str, &str> = told
+        .iter()
+        .filter(|it| name(it) == "textDocument/didOpen")
+        .map(|it| &it["params"]["textDocument"])
+        .map(|it| (it["uri"].as_str().unwrap(), it["text"].as_str().unwrap()))
+        .collect();
+    assert_eq!(texts, BTreeMap::from([("u", "x"), ("c", "new")]), "also that of which no member was told");
+    let asked = it.take(EDITOR);
+    assert_eq!(asked[0]["params"]["registrations"][0]["method"], "textDocument/formatting", "{asked:?}");
+    ask(&mut it, 2, "textDocument/formatting", &at("u"));
+    assert_eq!(only(&mut it, C)["method"], "textDocument/formatting");
+}
+
+#[test]
+fn removed_member_leaves_nothing_behind() {
+    let mut it = opened(group(&["a", "b", "c"]), &registering());
+    open(&mut it, "u", "x");
+    for (by, message) in [(A, "a"), (B, "b"), (C, "c")] {
+        publish(&mut it, by, message);
+        it.pass(Duration::from_secs(1));
+    }
+    assert_eq!(published(&mut it), ["a", "b", "c"]);
+    let one = json!({"id": "r", "method": "textDocument/formatting", "registerOptions": {}});
+    it.server(B, json!({"id": 1, "method": "client/registerCapability", "params": {"registrations": [one]}}));
+    it.server(B, json!({"id": 2, "method": "window/workDoneProgress/create", "params": {"token": "w"}}));
+    it.take(EDITOR);
+    ask(&mut it, 1, "textDocument/hover", &at("u"));
+    for by in [A, B, C] {
+        it.take(backend(by));
+    }
+    let removed = it.group.as_mut().unwrap().others.remove(0);
+    it.editor(json!({"id": 2, "method": "lspool/reload"}));
+    let told = it.take(EDITOR);
+    let has = |method: &str| told.iter().any(|it| name(it) == method);
+    assert!(has("client/unregisterCapability") && has("$/progress"), "{told:?}");
+    let last = told.iter().rfind(|it| name(it) == "textDocument/publishDiagnostics").unwrap();
+    let left: Vec<&Value> =
+        last["params"]["diagnostics"].as_array().unwrap().iter().map(|it| &it["message"]).collect();
+    assert_eq!(left, ["a", "c"]);
+    it.pass(Duration::from_secs(3));
+    assert_eq!(it.terminated, [B]);
+    it.exited(B, Exit::Code(0));
+    assert_eq!(it.told(B), ["shutdown", "exit"]);
+    // Nothing is told or asked of it, and nothing waits for it.
+    publish(&mut it, C, "new");
+    it.pass(Duration::from_secs(1));
+    assert_eq!(published(&mut it), ["a", "new"]);
+    it.editor(json!({"method": "textDocument/didClose", "params": {"textDocument": {"uri": "u"}}}));
+    ask(&mut it, 3, "textDocument/hover", &at("u"));
+    assert_eq!((it.told(A).len(), it.told(B).len(), it.told(C).len()), (2, 0, 2));
+    it.editor(json!({"id": 4, "method": "lspool/status"}));
+    let told = it.take(EDITOR);
+    let status = told.iter().find(|it| it["id"] == 4).unwrap();
+    let names: Vec<&Value> =
+        status["result"]["backends"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["a", "c"]);
+    // It comes back, at its rank.
+    it.group.as_mut().unwrap().others.insert(0, removed);
+    assert_eq!(reload(&mut it, 5)["result"]["changed"], json!(["servers"]));
+    let again = process(1, 2);
+    ready(&mut it, again, &documents());
+    it.take(EDITOR);
+    open(&mut it, "u", "x");
+    assert_eq!(it.told(again), ["initialized", "textDocument/didOpen"]);
+    for (by, message) in [(C, "c"), (again, "b")] {
+        publish(&mut it, by, message);
+        it.pass(Duration::from_secs(1));
+    }
+    assert_eq!(published(&mut it), ["b", "c"]);
+}
+
+#[test]
+fn order_of_members_changes_at_once() {
+    let mut it = opened(group(&["a", "b", "c"]), &json!({}));
+    open(&mut it, "u", "x");
+    for (by, message) in [(B, "b"), (C, "c")] {
+        publish(&mut it, by, message);
+        it.pass(Duration::from_secs(1));
+    }
+    assert_eq!(published(&mut it), ["b", "c"]);
+    it.group.as_mut().unwrap().others.reverse();
+    assert_eq!(reload(&mut it, 1)["result"]["changed"], json!(["servers"]));
+    publish(&mut it, A, "a");
+    it.pass(Duration::from_secs(1));
+    assert_eq!(published(&mut it), ["a", "c", "b"]);
+    assert!(it.terminated.is_empty());
+}
+
+#[test]
+fn group_may_shrink_to_its_first_member_and_a_server_becomes_no_group() {
+    let mut it = started(&json!({}));
+    let others = it.group.take();
+    assert_eq!(reload(&mut it, 1)["result"]["changed"], json!(["servers"]));
+    ask(&mut it, 2, "textDocument/hover", &at("u"));
+    assert_eq!(
+        (it.told(A), it.told(B).contains(&"textDocument/hover".to_owned())),
+        (vec!["textDocument/hover".to_owned()], false)
+    );
+
+    let mut it = group(&["a", "b"]);
+    it.group = None;
+    initialize(&mut it, &json!({}));
+    ready(&mut it, A, &documents());
+    it.take(EDITOR);
+    it.group = others;
+    let message = reload(&mut it, 3)["error"]["message"].to_string();
+    assert!(message.contains("a group has taken the place of a; this applies when"), "{message}");
+}
+
+#[test]
+fn first_server_and_copilot_change_with_the_next_start() {
+    let mut it = started(&json!({}));
+    it.group.as_mut().unwrap().others.push(Member {
+        server: ServerConfig { kind: Some(ServerKind::Copilot), ..ServerConfig::default() },
+        ..member("copilot")
+    });
+    let refused = |it: &mut Stage, id| reload(it, id)["error"]["message"].as_str().unwrap().to_owned();
+    assert!(refused(&mut it, 1).contains("a Copilot server was added"));
+    let mut it = with_copilot("a", "copilot");
+    it.group.as_mut().unwrap().others = vec![member("b")];
+    assert!(refused(&mut it, 4).contains("or removed"));
 }

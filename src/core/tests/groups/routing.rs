@@ -512,7 +512,8 @@ fn best_member_reports_the_progress_of_a_question_to_its_end() {
 
 #[test]
 fn cancelled_work_is_told_to_who_does_it() {
-    let cancel = |token: &str| json!({"method": "window/workDoneProgress/cancel", "params": {"token": token}});
+    let cancel =
+        |token: &str| json!({"method": "window/workDoneProgress/cancel", "params": {"token": token}});
     let told = |it: &mut Stage, token: &str| {
         it.editor(cancel(token));
         (it.take(backend(A)), it.take(backend(B)))
@@ -525,7 +526,11 @@ fn cancelled_work_is_told_to_who_does_it() {
     let a = only(&mut it, A);
     only(&mut it, B);
     let (a_told, b_told) = told(&mut it, "w");
-    assert_eq!((name(&a_told[0]).as_str(), b_told.len()), ("window/workDoneProgress/cancel", 0), "a question");
+    assert_eq!(
+        (name(&a_told[0]).as_str(), b_told.len()),
+        ("window/workDoneProgress/cancel", 0),
+        "a question"
+    );
     ask(&mut it, 2, "workspace/executeCommand", &json!({"command": "b", "workDoneToken": "c"}));
     let command = only(&mut it, B);
     let (a_told, b_told) = told(&mut it, "c");
@@ -544,7 +549,11 @@ fn cancelled_work_is_told_to_who_does_it() {
         it.server(by, json!({"id": 5, "method": "window/workDoneProgress/create", "params": {"token": "s"}}));
     }
     let created = it.take(EDITOR);
-    let created: Vec<&str> = created.iter().filter(|it| name(it).ends_with("create")).map(|it| it["params"]["token"].as_str().unwrap()).collect();
+    let created: Vec<&str> = created
+        .iter()
+        .filter(|it| name(it).ends_with("create"))
+        .map(|it| it["params"]["token"].as_str().unwrap())
+        .collect();
     for (n, token) in created.into_iter().enumerate() {
         let (a, b) = told(&mut it, token);
         let (one, other) = if n == 0 { (a, b) } else { (b, a) };

@@ -142,7 +142,11 @@ fn registration_of_what_was_told_is_for_routing_alone() {
         assert_eq!(added(&told, method, &options), expected, "{method}");
     }
     let named = json!({"diagnosticProvider": {"identifier": "a"}});
-    assert_eq!(added(&named, "textDocument/diagnostic", &json!({})), shared(&json!({})), "that is asked alone");
+    assert_eq!(
+        added(&named, "textDocument/diagnostic", &json!({})),
+        shared(&json!({})),
+        "that is asked alone"
+    );
     let plain = json!({"diagnosticProvider": {}});
     assert_eq!(added(&plain, "textDocument/diagnostic", &json!({})), Addition::Known);
     let filter = |glob: &str| json!({"pattern": {"glob": glob}});

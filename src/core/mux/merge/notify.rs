@@ -144,6 +144,9 @@ impl Mux {
             return is_language && document.uri().is_none_or(has_file);
         }
         let Some(uri) = document.uri() else { return true };
+        if group.unclaimed.has(uri) {
+            return false;
+        }
         let is_open = |it: ServerId| self.servers.get(it).session.documents.has(uri);
         // A document that nobody was told of is for whoever can.
         is_open(id) || (!self.servers.ids().any(is_open) && has_file(uri))

@@ -110,7 +110,7 @@ fn server_that_a_reload_adds_serves_and_one_that_it_removes_ends_real() {
         let names = status["backends"].as_array().expect("a list").iter().map(|it| it["name"].clone());
         names.collect::<Vec<_>>()
     };
-    let mut reload = |text: &str| {
+    let reload = |text: &str| {
         fs::write(&file, text).expect("the home is writable");
         editor.ok("lspool/reload", json!({}));
         backends()

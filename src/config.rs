@@ -35,7 +35,7 @@ pub use docs::{markdown, schema};
 pub use groups::{Combine, GroupConfig, MemberConfig};
 pub use problem::{Problem, Problems, Shadowed, ShadowedKind};
 pub(crate) use remote::Stage;
-pub use remote::{Cleanup, Engine, RemoteConfig, runs_elsewhere};
+pub use remote::{Cleanup, Engine, RemoteConfig, Unmapped, runs_elsewhere};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 pub(crate) use suggest::nearest;

@@ -19,7 +19,7 @@ use super::{
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, CLEANUPS, DELEGATIONS, ENGINES, FOLDER, GROUP, ISOLATIONS, Key, LOG,
         LOG_LEVELS, LSP_TOOLS, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
-        SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
+        SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, UNMAPPED, WORKER, Workspace,
     },
     presets::{known_servers, preset_names},
     problem::{Author, Problem, Problems, ShadowedKind},
@@ -254,6 +254,7 @@ impl<'a> Reader<'a> {
             Type::Engine(field) => self.set(at, choice(raw, &ENGINES), field(into)),
             Type::PathPairs(field) => self.path_pairs(at, value, field(into)),
             Type::Cleanup(field) => self.set(at, choice(raw, &CLEANUPS), field(into)),
+            Type::Unmapped(field) => self.set(at, choice(raw, &UNMAPPED), field(into)),
             Type::Groups(field) => self.groups(at, value, field(into)),
             Type::Servers(field) => self.servers(at, value, field(into)),
             Type::Agents(field) => self.agents(at, value, field(into)),

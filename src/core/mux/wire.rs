@@ -86,11 +86,6 @@ impl Mux {
         self.wire.send(Peer::Backend(process), mapped.unwrap_or(frame));
     }
 
-    /// A message of a process, before anybody looks at it: from here on, all paths are of this machine.
-    pub(crate) fn received(&mut self, process: ProcessId, frame: Frame) -> Frame {
-        self.backends.paths_of(process.backend).and_then(|it| it.incoming(&frame)).unwrap_or(frame)
-    }
-
     /// Sends a message to the editor.
     pub(crate) fn tell_editor(&mut self, frame: Frame) {
         self.wire.send(Peer::EDITOR, frame);

@@ -38,6 +38,8 @@ pub(super) struct Stage {
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
     /// Files of modes that were asked for.
     pub(super) modes: Vec<KeepMode>,
+    /// The copies that are wanted.
+    pub(super) fetches: Vec<(u64, Vec<String>)>,
     /// The numbers of the teams that were to be stored.
     pub(super) writes: Vec<u64>,
     /// The test itself says what became of them.
@@ -103,6 +105,7 @@ impl Stage {
             now: Instant::now(),
             sent: BTreeMap::new(),
             spawned: Vec::new(),
+            fetches: Vec::new(),
             closed: Vec::new(),
             feeding: Vec::new(),
             terminated: Vec::new(),
@@ -270,6 +273,7 @@ impl Stage {
                 Effect::CancelTool(id) => {
                     self.unwanted.push(serde_json::from_slice(id.as_bytes()).unwrap());
                 }
+                Effect::Fetch(fetch) => self.fetches.push((fetch.number, fetch.files)),
                 Effect::WatchEditor(_) | Effect::Look(_) | Effect::Write(_) => {}
             }
         }

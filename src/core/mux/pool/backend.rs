@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -368,8 +369,9 @@ impl Backend {
 #[derive(Debug, Default)]
 pub(crate) struct Backends {
     all: BTreeMap<BackendId, Backend>,
-    /// The folders that running processes have elsewhere. A reload may have changed those of the server since.
-    paths: BTreeMap<BackendId, PathMap>,
+    /// The folders that running processes have elsewhere, and how they were started. A reload may have changed the
+    /// server since.
+    paths: BTreeMap<BackendId, (PathMap, Arc<Launch>)>,
     /// The number of backends so far.
     n_added: u32,
     have_changed: bool,
@@ -390,14 +392,20 @@ impl Backends {
 
     /// The folders that a process has elsewhere. Runs for each message, and mostly in an empty table.
     pub(crate) fn paths_of(&mut self, id: BackendId) -> Option<&mut PathMap> {
-        self.paths.get_mut(&id)
+        self.paths.get_mut(&id).map(|(paths, _)| paths)
+    }
+
+    /// How a process was started that has folders elsewhere.
+    pub(crate) fn launch_elsewhere(&self, id: BackendId) -> Option<Arc<Launch>> {
+        self.paths.get(&id).map(|(_, launch)| launch.clone())
     }
 
     /// Notes the folders that a new process has elsewhere.
-    pub(super) fn set_paths(&mut self, id: BackendId, launch: &Launch) {
-        let paths = launch.remote.as_ref().and_then(|it| PathMap::new(&it.paths));
+    pub(super) fn set_paths(&mut self, id: BackendId, launch: &Arc<Launch>) {
+        let remote = launch.remote.as_ref();
+        let paths = remote.and_then(|it| PathMap::new(&it.paths, it.copies.as_deref()));
         match paths {
-            Some(paths) => drop(self.paths.insert(id, paths)),
+            Some(paths) => drop(self.paths.insert(id, (paths, launch.clone()))),
             None => drop(self.paths.remove(&id)),
         }
     }

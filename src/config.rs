@@ -34,7 +34,6 @@ pub use code_tools::{LspToolsConfig, OnLoading};
 pub use docs::{markdown, schema};
 pub use groups::{Combine, GroupConfig, MemberConfig};
 pub use problem::{Problem, Problems, Shadowed, ShadowedKind};
-pub(crate) use remote::Stage;
 pub use remote::{Cleanup, Engine, RemoteConfig, Unmapped, runs_elsewhere};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -83,6 +83,10 @@ pub enum Engine {
 }
 
 impl Engine {
+    /// All of them.
+    const ALL: [Engine; 6] =
+        [Engine::Docker, Engine::Podman, Engine::Kubectl, Engine::Ssh, Engine::Devcontainer, Engine::Command];
+
     /// The name of its executable.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -94,26 +98,6 @@ impl Engine {
             Engine::Command => "command",
         }
     }
-
-    /// Whether this exit code means that the engine has not reached its target.
-    pub(crate) fn is_unreachable(self, code: i32, stage: Stage) -> bool {
-        match self {
-            Engine::Ssh => code == 255,
-            Engine::Docker => stage == Stage::Starting && matches!(code, 1 | 125),
-            Engine::Podman => stage == Stage::Starting && code == 125,
-            Engine::Kubectl => stage == Stage::Starting && code == 1,
-            Engine::Devcontainer | Engine::Command => false,
-        }
-    }
-}
-
-/// How far a server has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// It has not answered `initialize`.
-    Starting,
-    /// It has.
-    Ready,
 }
 
 /// Who ends a server elsewhere when its connection is lost.
@@ -178,15 +162,13 @@ fn is_pod(target: &str) -> bool {
     parts.clone().count() <= 3 && parts.all(|it| !it.is_empty() && !it.starts_with('-'))
 }
 
-/// Engines, by the name of their executable.
-const ENGINES: [&str; 6] = ["devcontainer", "docker", "kubectl", "nerdctl", "podman", "ssh"];
-
 /// Whether a server that this program starts sees other processes than lspool does. Such a server must not watch the
 /// process of its client: it would not find it, and end.
 pub fn runs_elsewhere(program: &Path) -> bool {
     let name = program.file_name().and_then(|it| it.to_str()).unwrap_or_default().to_ascii_lowercase();
     let name = [".exe", ".cmd", ".bat"].iter().find_map(|it| name.strip_suffix(it)).unwrap_or(&name);
-    ENGINES.contains(&name)
+    // nerdctl has the words of docker.
+    name == "nerdctl" || Engine::ALL.iter().any(|it| *it != Engine::Command && it.name() == name)
 }
 
 #[cfg(test)]

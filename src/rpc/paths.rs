@@ -45,6 +45,8 @@ pub(crate) struct PathMap {
     open: BTreeMap<String, String>,
     /// Copies of files that only the other side has, if they are wanted.
     copies: Option<Copies>,
+    /// Whether settings are left as they are.
+    skips_settings: bool,
 }
 
 /// The way of a message.
@@ -69,7 +71,19 @@ impl PathMap {
         let to_remote = by_longest(sides.clone().chain(back).collect());
         let ours = (Folder::of(OURS), Folder::of("/"));
         let to_local = by_longest(sides.map(|(local, remote)| (remote, local)).chain([ours]).collect());
-        differ.then_some(PathMap { to_remote, to_local, open: BTreeMap::new(), copies })
+        differ.then_some(PathMap {
+            to_remote,
+            to_local,
+            open: BTreeMap::new(),
+            copies,
+            skips_settings: false,
+        })
+    }
+
+    /// Leaves settings as they are.
+    #[must_use]
+    pub(crate) fn without_settings(self) -> PathMap {
+        PathMap { skips_settings: true, ..self }
     }
 
     /// A message as the server gets it. `None`: as it is.
@@ -79,6 +93,9 @@ impl PathMap {
                 self.mapped(params, Class::Plain, Way::ToRemote).map(|it| frame.with_params(&it))
             }
             // Answers of an editor are settings, folders, or of no interest.
+            (None, Some(result)) if self.skips_settings => {
+                self.mapped(result, Class::Uris, Way::ToRemote).map(|it| frame.with_result(&it))
+            }
             (None, Some(result)) => {
                 self.mapped(result, Class::Paths, Way::ToRemote).map(|it| frame.with_result(&it))
             }
@@ -212,7 +229,7 @@ impl Mapping for Direction<'_> {
     fn string(&self, text: &str, class: Class) -> Option<String> {
         match class {
             Class::Never => None,
-            Class::Plain => self.map.uri(text, self.way),
+            Class::Plain | Class::Uris => self.map.uri(text, self.way),
             Class::Paths if text.starts_with('/') => self.map.path(text, self.way),
             Class::Paths => self.map.uri(text, self.way),
             Class::Prose => self.map.prose(text, self.way),
@@ -221,6 +238,10 @@ impl Mapping for Direction<'_> {
 
     fn has_prose(&self) -> bool {
         self.way == Way::ToLocal
+    }
+
+    fn skips_settings(&self) -> bool {
+        self.map.skips_settings
     }
 }
 

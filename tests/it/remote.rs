@@ -1,6 +1,9 @@
 //! Servers that run elsewhere, with real ones: bubblewrap gives them another root, other processes and no network,
 //! and `sshd` on loopback another host.
 
+mod copies;
+mod leftovers;
+
 use std::{
     ffi::OsString,
     fs,
@@ -50,8 +53,17 @@ fn same_elsewhere(mut subject: Subject, configure: fn(&Bubble, &Sandbox, &[OsStr
     assert_eq!(there.exit, Some(0));
 }
 
-/// `data` of items goes back to the server, so its paths stay the server's.
+/// `data` of items goes back to the server, so its paths stay the server's. Its libraries are copies here.
 fn without_data(message: &str) -> Value {
+    const COPIES: &str = "/home/.cache/lspool/remote/far-";
+    let mut message = message.to_owned();
+    while let Some(at) = message.find(COPIES) {
+        let start = message[..at].rfind("file://").expect("it is in a URI") + "file://".len();
+        let end = at + COPIES.len();
+        let end = end + message[end..].find('/').expect("a folder has files");
+        message.replace_range(start..end, "");
+    }
+    let message = message.as_str();
     fn remove(value: &mut Value) {
         match value {
             Value::Array(all) => all.iter_mut().for_each(remove),

@@ -61,6 +61,9 @@ pub struct Remote {
     /// Variables for the server that the shell there reads, and that are on no command line.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "pairs")]
     pub env: Vec<(String, String)>,
+    /// Whether its settings stay as the editor has them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skips_settings: bool,
     /// The folder on this side for copies of files that only the other side has. `None`: they are not wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<String>,

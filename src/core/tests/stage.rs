@@ -15,7 +15,7 @@ use crate::{
         Identity,
         event::{
             BackendId, ClientId, Effect, Event, Exit, Generation, Group, KeepMode, KeptMode, Launch,
-            Measured, Peer, Prepared, ProcessId, Recalled, Scope, Started, StoredTeam,
+            Measured, Peer, Prepared, ProcessId, Recalled, Remote, Scope, Started, StoredTeam,
         },
     },
     rpc::Frame,
@@ -70,6 +70,8 @@ pub(super) struct Stage {
     /// The folders that were looked at last.
     pub(super) folders: Vec<std::path::PathBuf>,
     pub(super) server: ServerConfig,
+    /// Where the server is, if not beside lspool.
+    pub(super) remote: Option<Remote>,
     pub(super) config: Config,
     /// The teams that there are.
     pub(super) teams: Vec<StoredTeam>,
@@ -127,6 +129,7 @@ impl Stage {
             holds_preparation: false,
             folders: Vec::new(),
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
+            remote: None,
             config: Config::default(),
             teams: Vec::new(),
             stored: BTreeMap::new(),
@@ -291,7 +294,7 @@ impl Stage {
             max_message: 1 << 20,
             write_stall: Duration::from_mins(1),
             root: None,
-            remote: None,
+            remote: self.remote.clone(),
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),

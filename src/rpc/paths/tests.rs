@@ -314,3 +314,18 @@ fn nothing_is_copied_if_that_is_not_wanted() {
     let answer = Frame::response(1.into(), br#"{"uri":"file:///usr/lib/a.py"}"#);
     assert!(map().without_copy(&answer).is_empty());
 }
+
+#[test]
+fn settings_stay_if_that_is_wanted() {
+    let mut it = map().without_settings();
+    let told = notification(
+        &json!({"rootUri": HERE, "rootPath": "/home/u/lib", "settings": {"a": {"path": "/home/u/lib"}},
+        "initializationOptions": {"cwd": "/home/u/lib", "uri": HERE}}),
+    );
+    let expected = json!({"rootUri": "file:///app", "rootPath": "/opt/lib ä", "settings": {"a": {"path": "/home/u/lib"}},
+        "initializationOptions": {"cwd": "/home/u/lib", "uri": HERE}});
+    assert_eq!(params(&it.outgoing(&told).unwrap()), expected);
+    let answer = format!(r#"[{{"path":"/home/u/lib"}},{{"uri":{HERE:?}}}]"#);
+    let answer = it.outgoing(&Frame::response(1.into(), answer.as_bytes())).unwrap();
+    assert_eq!(answer.result().unwrap(), br#"[{"path":"/home/u/lib"},{"uri":"file:///app"}]"#);
+}

@@ -438,6 +438,7 @@ fn elsewhere(
             shell: call.shell,
             farewell: call.farewell,
             env: call.told,
+            skips_settings: !remote.map_settings,
             copies,
         }),
     };

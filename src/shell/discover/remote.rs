@@ -191,9 +191,13 @@ fn around(
             args.extend(there);
         }
         Engine::Ssh => {
-            add(&["-T", "-e", "none", "-o", "BatchMode=yes", "-o", "ControlPath=none"]);
-            add(&["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]);
+            args.extend(["-T", "-e", "none"].map(ToOwned::to_owned));
+            // ssh takes the first value of an option: the user's.
             args.extend_from_slice(&remote.engine_args);
+            let options = ["BatchMode=yes", "ControlPath=none", "ConnectTimeout=10", "ServerAliveInterval=5"];
+            for option in options.iter().chain(&["ServerAliveCountMax=3"]) {
+                args.extend(["-o".to_owned(), (*option).to_owned()]);
+            }
             args.push(target.to_owned());
             let quoted: Vec<String> = there.iter().map(|it| quoted(it)).collect();
             args.push(format!("exec {}", quoted.join(" ")));
@@ -440,8 +444,8 @@ mod tests {
             ),
             (
                 remote(Engine::Ssh, "box", Cleanup::None),
-                "-T | -e | none | -o | BatchMode=yes | -o | ControlPath=none | -o | ServerAliveInterval=5 | -o \
-                 | ServerAliveCountMax=3 | -x | box | exec sh -c 'cd /app || exit 1; exec \"$@\"' lspool \
+                "-T | -e | none | -x | -o | BatchMode=yes | -o | ControlPath=none | -o | ConnectTimeout=10 | -o \
+                 | ServerAliveInterval=5 | -o | ServerAliveCountMax=3 | box | exec sh -c 'cd /app || exit 1; exec \"$@\"' lspool \
                  pyright-langserver --stdio 'it'\\''s'",
             ),
             (

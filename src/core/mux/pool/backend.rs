@@ -19,6 +19,7 @@ use crate::{
             failure::Cause,
             items::Items,
             pool::{
+                away::Away,
                 feed::Feed,
                 health::Health,
                 lifecycle::{Handshake, Lifecycle, LifecycleState},
@@ -120,6 +121,8 @@ pub(crate) struct Backend {
     /// How it differs from the first process, by which the editor goes.
     pub(in crate::core::mux) differences: Differences,
     pub(super) reconcile: Reconcile,
+    /// Set while there is no way to its server elsewhere.
+    pub(super) away: Option<Away>,
     /// Since when it is unneeded.
     pub(crate) idle_since: Option<Instant>,
     /// What happens to it while it is unneeded.
@@ -173,6 +176,7 @@ impl Backend {
             results: Results::default(),
             differences: Differences::default(),
             reconcile: Reconcile::default(),
+            away: None,
             idle_since: None,
             idling: Idling::Ends,
             health: Health::new(now),
@@ -343,6 +347,11 @@ impl Backend {
 
     /// The next deadline of this backend with its reason.
     pub(crate) fn deadline(&self, idle_timeout: Duration) -> Option<Deadline> {
+        let away = self.away.as_ref().and_then(Away::deadline);
+        away.into_iter().chain(self.deadline_of_state(idle_timeout)).min_by_key(|(at, _)| *at)
+    }
+
+    fn deadline_of_state(&self, idle_timeout: Duration) -> Option<Deadline> {
         match self.life.state() {
             LifecycleState::Spawning { deadline, .. } => Some((deadline?, "a process is not there")),
             LifecycleState::Initializing { deadline, .. } => Some((deadline?, "initialize is not answered")),
@@ -403,7 +412,10 @@ impl Backends {
     /// Notes the folders that a new process has elsewhere.
     pub(super) fn set_paths(&mut self, id: BackendId, launch: &Arc<Launch>) {
         let remote = launch.remote.as_ref();
-        let paths = remote.and_then(|it| PathMap::new(&it.paths, it.copies.as_deref()));
+        let paths = remote.and_then(|it| {
+            let paths = PathMap::new(&it.paths, it.copies.as_deref())?;
+            Some(if it.skips_settings { paths.without_settings() } else { paths })
+        });
         match paths {
             Some(paths) => drop(self.paths.insert(id, (paths, launch.clone()))),
             None => drop(self.paths.remove(&id)),

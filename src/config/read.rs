@@ -372,7 +372,12 @@ impl<'a> Reader<'a> {
             let known = field.get(&name);
             let is_known = known.is_some();
             let mut server = known.cloned().unwrap_or_else(SERVER.fresh);
-            self.section(&SERVER, &join(at.key, &name), table, line, &mut server);
+            let key = join(at.key, &name);
+            self.section(&SERVER, &key, table, line, &mut server);
+            if self.author == Author::User && server.remote.is_some() && server.memory_limit.is_some() {
+                let message = "has no meaning with `remote`: lspool does not see the memory of that server";
+                self.problem(line, &join(&key, "memory_limit"), message);
+            }
             // A repository may name servers that this user does not have. It cannot add them.
             if is_known || self.author == Author::User {
                 field.insert(name, server);

@@ -87,6 +87,12 @@ impl Engine {
     const ALL: [Engine; 6] =
         [Engine::Docker, Engine::Podman, Engine::Kubectl, Engine::Ssh, Engine::Devcontainer, Engine::Command];
 
+    /// The engine that has this executable.
+    pub(crate) fn of(program: &Path) -> Option<Engine> {
+        let name = name_of(program);
+        Engine::ALL.into_iter().find(|it| *it != Engine::Command && it.name() == name)
+    }
+
     /// The name of its executable.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -165,10 +171,15 @@ fn is_pod(target: &str) -> bool {
 /// Whether a server that this program starts sees other processes than lspool does. Such a server must not watch the
 /// process of its client: it would not find it, and end.
 pub fn runs_elsewhere(program: &Path) -> bool {
-    let name = program.file_name().and_then(|it| it.to_str()).unwrap_or_default().to_ascii_lowercase();
-    let name = [".exe", ".cmd", ".bat"].iter().find_map(|it| name.strip_suffix(it)).unwrap_or(&name);
     // nerdctl has the words of docker.
-    name == "nerdctl" || Engine::ALL.iter().any(|it| *it != Engine::Command && it.name() == name)
+    Engine::of(program).is_some() || name_of(program) == "nerdctl"
+}
+
+/// The name of an executable.
+fn name_of(program: &Path) -> String {
+    let name = program.file_name().and_then(|it| it.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let bare = [".exe", ".cmd", ".bat"].iter().find_map(|it| name.strip_suffix(it)).map(ToOwned::to_owned);
+    bare.unwrap_or(name)
 }
 
 #[cfg(test)]

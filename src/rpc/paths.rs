@@ -6,6 +6,8 @@
 //! - A URI counts only as a whole string or key, of any message: methods need not be known.
 //! - A plain path counts only where a server expects one, such as settings and the arguments of commands.
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod check;
 mod copies;
 mod prefix;
 mod walk;
@@ -232,7 +234,7 @@ impl Mapping for Direction<'_> {
             Class::Plain | Class::Uris => self.map.uri(text, self.way),
             Class::Paths if text.starts_with('/') => self.map.path(text, self.way),
             Class::Paths => self.map.uri(text, self.way),
-            Class::Prose => self.map.prose(text, self.way),
+            Class::Prose => self.map.uri(text, self.way).or_else(|| self.map.prose(text, self.way)),
         }
     }
 

@@ -95,6 +95,33 @@ fn pyright_in_a_container_answers_the_same() {
     same_elsewhere(pyright(), Bubble::docker);
 }
 
+/// The words of a known engine need no section.
+#[test]
+fn pyright_in_a_container_of_a_command_line_answers_the_same() {
+    let Some(bubble) = Bubble::new() else { return };
+    let sandbox = Sandbox::new();
+    let document = uri(&sandbox.write("a.py", "import os\nvalue = os.getcwd()\n"));
+    let config = bubble.docker(&sandbox, &pyright().command);
+    fs::write(&config, "").expect("it is ours");
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
+    command
+        .arg("--config")
+        .arg(&config)
+        .arg("--")
+        .arg(sandbox.home().join("docker"))
+        .args(["exec", "-i", "web"]);
+    let editor = TestEditor::spawn({
+        command.args(&pyright().command);
+        command
+    });
+    editor.agree();
+    open(&editor, &sandbox, &document);
+    assert!(hover(&editor, &document).contains("getcwd"));
+    let at = json!({"textDocument": {"uri": document}, "position": {"line": 1, "character": 1}});
+    let found = editor.ok("textDocument/definition", at);
+    assert_eq!(found[0]["uri"], document.as_str(), "{found}");
+}
+
 /// Another root and other processes.
 struct Bubble {
     program: PathBuf,

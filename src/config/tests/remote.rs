@@ -54,7 +54,8 @@ fn incomplete_remote_is_an_error() {
          [server.h.remote]\nengine = \"podman\"\n[server.i.remote]\nengine = \"ssh\"\nimage = \"x\"\n\
          [server.j.remote]\nengine = \"docker\"\nimage = \"x\"\ntarget = \"x\"\n\
          [server.k.remote]\nengine = \"kubectl\"\ntarget = \"a/b/c/d\"\n\
-         [server.l.remote]\nengine = \"kubectl\"\ntarget = \"a//c\"\n",
+         [server.l.remote]\nengine = \"kubectl\"\ntarget = \"a//c\"\n\
+         [server.m]\nmemory_limit = \"1GiB\"\nremote = { engine = \"ssh\", target = \"x\" }\n",
         &expect![[r#"
             config.toml:1: `server.a.remote.engine`: missing; this key is required
             config.toml:3: `server.b.remote`: expected `target`, because `engine` is "ssh"

@@ -240,6 +240,9 @@ fn any_json() -> impl Strategy<Value = Value> {
         Just(json!("file:///home/u/my%20shop/a%20b.py")),
         Just(json!("/home/u/lib/x")),
         Just(json!("file:///elsewhere/a")),
+        Just(json!("file:///.lspool/local/x")),
+        Just(json!("see file:///home/u/lib/a")),
+        Just(json!("/app/../home/u/lib")),
         Just(json!(null)),
         Just(json!(12)),
         "[a-z/:\\\\\" ]{0,12}".prop_map(Value::from),
@@ -268,6 +271,7 @@ proptest! {
     #[test]
     fn message_there_and_back_is_the_same(json in any_json()) {
         prop_assert_eq!(local(&remote(&json!({"x": json}))), json!({"x": json}));
+        check::check(json.to_string().as_bytes());
     }
 
     #[test]
@@ -275,6 +279,8 @@ proptest! {
         let text = [br#"{"a":"file:///app/"#.as_slice(), &bytes].concat();
         let frame = Frame::notification("x", Some(&text));
         drop((map().outgoing(&frame), map().incoming(&frame)));
+        check::check(&text);
+        check::check(&bytes);
     }
 }
 

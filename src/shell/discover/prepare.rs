@@ -13,7 +13,7 @@ use super::{
     path::{Skipped, Workspace, is_executable, on_path, real},
     places::PACKAGE,
     plan::{GroupPlan, Plan, plan},
-    remote::{Words, call, copies, mounts, place_name, usable},
+    remote::{Words, call, copies, mounts, place_name, recognized, usable},
     roots,
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
@@ -369,6 +369,7 @@ pub fn target(
         args.push("--stdio".to_owned());
     }
     let env = server.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let remote = recognized(&found.program, &args, workspace.folders());
     let launch = Launch {
         program: found.program,
         args,
@@ -377,7 +378,7 @@ pub fn target(
         max_message: server.max_message,
         write_stall: server.write_stall,
         root: None,
-        remote: None,
+        remote,
     };
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
 }

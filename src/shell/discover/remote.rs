@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     config::{Cleanup, Engine, RemoteConfig},
+    core::event::Remote,
     rpc::PathPair,
     util::fnv::fnv1a,
 };
@@ -284,6 +285,37 @@ fn plain(path: &str) -> String {
     parts.collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
+/// The container of a plain command line, such as `docker exec -i web pyright-langserver`, if its folders are known.
+pub(super) fn recognized(program: &Path, args: &[String], folders: &[PathBuf]) -> Option<Remote> {
+    let engine = match Engine::of(program)? {
+        engine @ (Engine::Docker | Engine::Podman) => engine,
+        Engine::Kubectl | Engine::Ssh | Engine::Devcontainer | Engine::Command => return None,
+    };
+    let target = container_of(args)?.to_owned();
+    let remote = RemoteConfig { engine, target: Some(target), ..RemoteConfig::default() };
+    let paths = mounts(&remote, program, &[], folders).map_err(|error| tracing::warn!(error)).ok()?;
+    Some(Remote { engine, name: place_name(&remote), paths: usable(paths, folders), ..Remote::default() })
+}
+
+/// The container of `exec`. `None`: it is another command, or has an option that lspool does not know.
+fn container_of(args: &[String]) -> Option<&str> {
+    const WITH_VALUE: [&str; 9] =
+        ["-e", "--env", "--env-file", "-u", "--user", "-w", "--workdir", "--detach-keys", "--preserve-fds"];
+    const ALONE: [&str; 4] = ["--interactive", "--tty", "--privileged", "-it"];
+    let mut words = args.strip_prefix(&["exec".to_owned()])?.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            _ if WITH_VALUE.contains(&word) => drop(words.next()),
+            "-i" | "-t" => {}
+            _ if ALONE.contains(&word) => {}
+            _ if word.starts_with("--") && word.contains('=') => {}
+            _ if word.starts_with('-') => return None,
+            _ => return Some(word),
+        }
+    }
+    None
+}
+
 /// A mount, as docker and podman describe it.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -493,6 +525,26 @@ mod tests {
             call.shell.join(" "),
             "run --rm -i --init --mount type=bind,\"source=/w\",\"target=/app\" -x py:3 sh"
         );
+    }
+
+    #[test]
+    fn container_of_a_command_line_is_found() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+            container_of(&words).map(ToOwned::to_owned)
+        };
+        for (line, expected) in [
+            ("exec -i web pyright-langserver --stdio", Some("web")),
+            ("exec -i -e A=b --env=C=d -w /app --user root web x -y", Some("web")),
+            ("exec -it web x", Some("web")),
+            ("exec -iu root web x", None),
+            ("exec -i", None),
+            ("run --rm -i image x", None),
+            ("--context far exec -i web x", None),
+        ] {
+            assert_eq!(of(line).as_deref(), expected, "{line}");
+        }
+        assert_eq!(recognized(Path::new("/usr/bin/ssh"), &["exec".to_owned(), "web".to_owned()], &[]), None);
     }
 
     #[test]

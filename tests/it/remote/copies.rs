@@ -32,7 +32,11 @@ fn definition_in_a_library_opens_a_copy_in_which_hover_works() {
     let sandbox = Sandbox::new();
     let document = uri(&sandbox.write("a.py", "import os\nvalue = os.getcwd()\n"));
     let config = bubble.config(&sandbox, &pyright().command);
-    let editor = start(&sandbox, &config);
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
+    // Texts name files, which such a recording needs to replay.
+    command.args(["--record-texts", "yes", "--config"]).arg(&config);
+    let editor = TestEditor::spawn(command);
+    editor.agree();
     open(&editor, &sandbox, &document);
     assert!(hover(&editor, &document).contains("getcwd"));
     let copy = definition(&editor, &document);

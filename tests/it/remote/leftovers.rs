@@ -65,8 +65,8 @@ impl Link {
 
     /// There is a link again, under another address: what was sent under the old one arrives nowhere.
     fn come_back(&self) {
-        self.run(&format!("ip -n {} addr add 10.77.0.3/24 dev {}", self.here, self.device));
         self.run(&format!("ip -n {} addr del 10.77.0.1/24 dev {}", self.here, self.device));
+        self.run(&format!("ip -n {} addr add 10.77.0.3/24 dev {}", self.here, self.device));
         self.run(&format!("ip -n {} link set {} up", self.here, self.device));
     }
 }

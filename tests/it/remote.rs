@@ -2,6 +2,7 @@
 //! and `sshd` on loopback another host.
 
 mod copies;
+mod copilot;
 mod leftovers;
 
 use std::{
@@ -56,14 +57,6 @@ fn same_elsewhere(mut subject: Subject, configure: fn(&Bubble, &Sandbox, &[OsStr
 /// `data` of items goes back to the server, so its paths stay the server's. Its libraries are copies here.
 fn without_data(message: &str) -> Value {
     const COPIES: &str = "/home/.cache/lspool/remote/far-";
-    let mut message = message.to_owned();
-    while let Some(at) = message.find(COPIES) {
-        let start = message[..at].rfind("file://").expect("it is in a URI") + "file://".len();
-        let end = at + COPIES.len();
-        let end = end + message[end..].find('/').expect("a folder has files");
-        message.replace_range(start..end, "");
-    }
-    let message = message.as_str();
     fn remove(value: &mut Value) {
         match value {
             Value::Array(all) => all.iter_mut().for_each(remove),
@@ -74,6 +67,14 @@ fn without_data(message: &str) -> Value {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
+    let mut message = message.to_owned();
+    while let Some(at) = message.find(COPIES) {
+        let start = message[..at].rfind("file://").expect("it is in a URI") + "file://".len();
+        let end = at + COPIES.len();
+        let end = end + message[end..].find('/').expect("a folder has files");
+        message.replace_range(start..end, "");
+    }
+    let message = message.as_str();
     let mut message = serde_json::from_str(message).expect("it is JSON");
     remove(&mut message);
     message

@@ -71,7 +71,8 @@ fn incomplete_remote_is_an_error() {
             config.toml:24: `server.i.remote`: `image` has no meaning with `engine = "ssh"`
             config.toml:27: `server.j.remote`: expected one of `target` and `image`, found both
             config.toml:31: `server.k.remote`: expected `target` as POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER, found "a/b/c/d"
-            config.toml:34: `server.l.remote`: expected `target` as POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER, found "a//c""#]],
+            config.toml:34: `server.l.remote`: expected `target` as POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER, found "a//c"
+            config.toml:37: `server.m.memory_limit`: has no meaning with `remote`: lspool does not see the memory of that server"#]],
     );
 }
 

@@ -117,7 +117,9 @@ fn ready(it: &mut Stage, generation: u32) {
     it.server(next, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
     let mut told = it.take(Peer::Backend(next));
     assert_eq!(told.remove(0)["method"], "initialized");
-    told.into_iter().for_each(|message| it.put_back(Peer::Backend(next), message));
+    for message in told {
+        it.put_back(Peer::Backend(next), message);
+    }
 }
 
 /// The engine does not get there, this often.
@@ -147,7 +149,7 @@ fn request_waits_for_the_way_and_then_fails() {
     it.pass(Duration::from_secs(1));
     no_way(&mut it, [4]);
     assert!(it.take(EDITOR).is_empty());
-    it.pass(Duration::from_millis(2000));
+    it.pass(Duration::from_secs(2));
     let told = it.take(EDITOR);
     let said = "lspool: copilot cannot be reached (ssh box); lspool keeps trying";
     assert_eq!((told.len(), &told[0]["params"]["message"]), (1, &json!(said)), "{told:?}");

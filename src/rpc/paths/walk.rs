@@ -52,12 +52,13 @@ const NAMES: [&str; 10] = [
 ];
 
 /// Under these keys servers and editors write paths.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 14] = [
     "arguments",
     "cargoArgs",
     "cwd",
     "file",
     "filePath",
+    "filePaths",
     "globPattern",
     "initializationOptions",
     "path",

@@ -52,7 +52,7 @@ impl Link {
         Some(it)
     }
 
-    fn run(&self, words: &str) {
+    fn run(words: &str) {
         let mut words = words.split_whitespace();
         let mut command = Command::new(words.next().expect("there is one"));
         assert!(command.args(words).status().expect("it starts").success());
@@ -60,14 +60,14 @@ impl Link {
 
     /// The link breaks, without a word to anybody.
     fn drop_out(&self) {
-        self.run(&format!("ip -n {} link set {} down", self.here, self.device));
+        Link::run(&format!("ip -n {} link set {} down", self.here, self.device));
     }
 
     /// There is a link again, under another address: what was sent under the old one arrives nowhere.
     fn come_back(&self) {
-        self.run(&format!("ip -n {} addr del 10.77.0.1/24 dev {}", self.here, self.device));
-        self.run(&format!("ip -n {} addr add 10.77.0.3/24 dev {}", self.here, self.device));
-        self.run(&format!("ip -n {} link set {} up", self.here, self.device));
+        Link::run(&format!("ip -n {} addr del 10.77.0.1/24 dev {}", self.here, self.device));
+        Link::run(&format!("ip -n {} addr add 10.77.0.3/24 dev {}", self.here, self.device));
+        Link::run(&format!("ip -n {} link set {} up", self.here, self.device));
     }
 }
 

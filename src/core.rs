@@ -159,8 +159,9 @@ impl Proxy {
             Event::Received(Peer::EDITOR, frame) => self.on_editor_frame(frame),
             Event::Received(Peer::Client(client), frame) => self.on_control_frame(client, &frame),
             Event::Received(Peer::Backend(process), frame) => {
-                let frame = self.mux.received(process, frame);
-                self.on_server_frame(process, frame);
+                if let Some(frame) = self.mux.received(process, frame) {
+                    self.on_server_frame(process, frame);
+                }
             }
             Event::Malformed { peer: Peer::Client(client), id, reason } => {
                 self.on_malformed_client(client, id.into(), &reason);
@@ -234,6 +235,11 @@ impl Proxy {
             | Event::ModeKept { .. }
             | Event::ToolRan(_) => self.on_copilot_event(event),
             Event::Recalled(found) => self.mux.on_recalled(found),
+            Event::Fetched(fetched) => {
+                if let Some((process, frame)) = self.mux.on_fetched(fetched) {
+                    self.on_server_frame(process, frame);
+                }
+            }
             Event::Wrote(wrote) => {
                 if let Some(tools) = &mut self.code_tools {
                     tools.on_wrote(*wrote);

@@ -22,3 +22,9 @@ pub use scan::{
     without_escapes,
 };
 pub use uri::{file_path, file_uri};
+
+/// What fuzz targets reach of the inside.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use super::paths::check::check as check_paths;
+}

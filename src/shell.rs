@@ -13,6 +13,8 @@ pub mod control;
 pub mod discover;
 pub mod driver;
 mod editor;
+mod elsewhere;
+mod fetches;
 mod folder;
 pub mod goals;
 pub mod guard;

@@ -318,7 +318,11 @@ impl World {
                 Effect::Send(peer, frame) => self.sent(peer, &frame),
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) | Effect::RemoveTranscript { .. } => {}
-                Effect::RunTool { .. } | Effect::CancelTool(_) | Effect::Look(_) | Effect::Write(_) => {
+                Effect::RunTool { .. }
+                | Effect::CancelTool(_)
+                | Effect::Look(_)
+                | Effect::Write(_)
+                | Effect::Fetch(_) => {
                     unreachable!("there are none")
                 }
                 Effect::Recall(_) | Effect::Remember(..) => unreachable!("there is no group"),

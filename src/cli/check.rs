@@ -376,6 +376,7 @@ impl Core for Trials {
             | Event::ToolRan(_)
             | Event::Looked(_)
             | Event::Wrote(_)
+            | Event::Fetched(_)
             | Event::Measured(_)
             | Event::FilesChanged
             | Event::EditorReads(_)

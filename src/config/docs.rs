@@ -8,7 +8,7 @@ use super::{
         AGENT, BACKOFF, BUILTIN_TOOLS, CLEANUPS, COMBINES, DELEGATIONS, ENGINES, FOLDER, GROUP, ISOLATIONS,
         Key, LOG, LOG_LEVELS, LSP_TOOLS, MEMBER, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, REMOTE,
         RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
-        Type, WORKER, Workspace,
+        Type, UNMAPPED, WORKER, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -269,6 +269,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Engine(_) => return words(&ENGINES),
         Type::PathPairs(_) => "list of `{ local, remote }`",
         Type::Cleanup(_) => return words(&CLEANUPS),
+        Type::Unmapped(_) => return words(&UNMAPPED),
         Type::Groups(_) => GROUP.header,
         Type::Servers(_) => SERVER.header,
         Type::Agents(_) => AGENT.header,
@@ -304,6 +305,7 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::LogLevel(field) => said(&LOG_LEVELS, *field(fresh)),
         Type::StartAt(field) => said(&STARTS, *field(fresh)),
         Type::Cleanup(field) => said(&CLEANUPS, *field(fresh)),
+        Type::Unmapped(field) => said(&UNMAPPED, *field(fresh)),
         _ => None,
     }
 }
@@ -419,6 +421,7 @@ fn value<T>(ty: &Type<T>) -> Value {
             }}
         ]}),
         Type::Cleanup(_) => words(&CLEANUPS),
+        Type::Unmapped(_) => words(&UNMAPPED),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),
         Type::Folders(_) => list(object(&FOLDER)),

@@ -28,7 +28,7 @@ use super::{
     AgentConfig, Backoff, BuiltinTools, Cleanup, Combine, Config, Delegation, Engine, FolderConfig,
     GroupConfig, Isolation, LogConfig, LogLevel, LspToolsConfig, MemberConfig, OnLimit, OnLoading,
     OrchestrationConfig, Policy, Profile, RemoteConfig, Restart, RouteConfig, ServerConfig, ServerKind,
-    StartAt, SubAgentsConfig, ToolsConfig, TurnRecovery, WorkerConfig,
+    StartAt, SubAgentsConfig, ToolsConfig, TurnRecovery, Unmapped, WorkerConfig,
 };
 
 /// A table of the file, read into a `T`.
@@ -167,6 +167,7 @@ pub(super) enum Type<T: 'static> {
     /// Folders here and there, or `"auto"`.
     PathPairs(Field<T, Option<Vec<PathPair>>>),
     Cleanup(Field<T, Cleanup>),
+    Unmapped(Field<T, Unmapped>),
     Groups(Field<T, BTreeMap<String, GroupConfig>>),
     Servers(Field<T, BTreeMap<String, ServerConfig>>),
     Agents(Field<T, BTreeMap<String, AgentConfig>>),

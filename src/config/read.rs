@@ -19,7 +19,7 @@ use super::{
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, CLEANUPS, DELEGATIONS, ENGINES, FOLDER, GROUP, ISOLATIONS, Key, LOG,
         LOG_LEVELS, LSP_TOOLS, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
-        SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, WORKER, Workspace,
+        SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, UNMAPPED, WORKER, Workspace,
     },
     presets::{known_servers, preset_names},
     problem::{Author, Problem, Problems, ShadowedKind},
@@ -254,6 +254,7 @@ impl<'a> Reader<'a> {
             Type::Engine(field) => self.set(at, choice(raw, &ENGINES), field(into)),
             Type::PathPairs(field) => self.path_pairs(at, value, field(into)),
             Type::Cleanup(field) => self.set(at, choice(raw, &CLEANUPS), field(into)),
+            Type::Unmapped(field) => self.set(at, choice(raw, &UNMAPPED), field(into)),
             Type::Groups(field) => self.groups(at, value, field(into)),
             Type::Servers(field) => self.servers(at, value, field(into)),
             Type::Agents(field) => self.agents(at, value, field(into)),
@@ -371,7 +372,12 @@ impl<'a> Reader<'a> {
             let known = field.get(&name);
             let is_known = known.is_some();
             let mut server = known.cloned().unwrap_or_else(SERVER.fresh);
-            self.section(&SERVER, &join(at.key, &name), table, line, &mut server);
+            let key = join(at.key, &name);
+            self.section(&SERVER, &key, table, line, &mut server);
+            if self.author == Author::User && server.remote.is_some() && server.memory_limit.is_some() {
+                let message = "has no meaning with `remote`: lspool does not see the memory of that server";
+                self.problem(line, &join(&key, "memory_limit"), message);
+            }
             // A repository may name servers that this user does not have. It cannot add them.
             if is_known || self.author == Author::User {
                 field.insert(name, server);

@@ -1,27 +1,66 @@
 //! Servers that run elsewhere: in a container, in a pod, on another host.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::rpc::PathPair;
 
 /// `[server.NAME.remote]`: where a server runs, if not beside lspool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RemoteConfig {
     /// What starts it there.
     pub engine: Engine,
     /// Where: a container, a pod, a host, or the folder of a dev container.
     pub target: Option<String>,
+    /// An image, from which a container is made for each process.
+    pub image: Option<String>,
     /// The engine's executable and its first arguments. Without it, the engine's name.
     pub engine_command: Vec<String>,
     /// More arguments for the engine, before the target.
     pub engine_args: Vec<String>,
     /// Which folders it has. Without it, lspool asks the engine, or they are the same.
     pub paths: Option<Vec<PathPair>>,
+    /// What an editor gets for files that only the other side has.
+    pub unmapped: Unmapped,
+    /// Whether plain paths in settings are mapped.
+    pub map_settings: bool,
     /// Who ends the server when its connection is lost.
     pub cleanup: Cleanup,
+    /// The longest wait between two attempts to get there.
+    pub reconnect_max: Duration,
+    /// How long a request waits while there is no way there.
+    pub request_wait: Duration,
+}
+
+impl Default for RemoteConfig {
+    fn default() -> RemoteConfig {
+        RemoteConfig {
+            engine: Engine::default(),
+            target: None,
+            image: None,
+            engine_command: Vec::new(),
+            engine_args: Vec::new(),
+            paths: None,
+            unmapped: Unmapped::default(),
+            map_settings: true,
+            cleanup: Cleanup::default(),
+            reconnect_max: Duration::from_secs(30),
+            request_wait: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What an editor gets for files that only the other side has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unmapped {
+    /// A read-only copy.
+    #[default]
+    Fetch,
+    /// Their path there.
+    Pass,
 }
 
 /// A program that runs another one elsewhere.
@@ -44,6 +83,16 @@ pub enum Engine {
 }
 
 impl Engine {
+    /// All of them.
+    const ALL: [Engine; 6] =
+        [Engine::Docker, Engine::Podman, Engine::Kubectl, Engine::Ssh, Engine::Devcontainer, Engine::Command];
+
+    /// The engine that has this executable.
+    pub(crate) fn of(program: &Path) -> Option<Engine> {
+        let name = name_of(program);
+        Engine::ALL.into_iter().find(|it| *it != Engine::Command && it.name() == name)
+    }
+
     /// The name of its executable.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -55,26 +104,6 @@ impl Engine {
             Engine::Command => "command",
         }
     }
-
-    /// Whether this exit code means that the engine has not reached its target.
-    pub(crate) fn is_unreachable(self, code: i32, stage: Stage) -> bool {
-        match self {
-            Engine::Ssh => code == 255,
-            Engine::Docker => stage == Stage::Starting && matches!(code, 1 | 125),
-            Engine::Podman => stage == Stage::Starting && code == 125,
-            Engine::Kubectl => stage == Stage::Starting && code == 1,
-            Engine::Devcontainer | Engine::Command => false,
-        }
-    }
-}
-
-/// How far a server has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// It has not answered `initialize`.
-    Starting,
-    /// It has.
-    Ready,
 }
 
 /// Who ends a server elsewhere when its connection is lost.
@@ -92,9 +121,24 @@ impl RemoteConfig {
     /// What is missing or does not fit. `None`: nothing.
     pub(super) fn problem(&self) -> Option<String> {
         let engine = self.engine.name();
+        let has_image = matches!(self.engine, Engine::Docker | Engine::Podman);
+        match (&self.image, &self.target) {
+            (Some(_), _) if !has_image => {
+                return Some(format!("`image` has no meaning with `engine = {engine:?}`"));
+            }
+            (Some(_), Some(_)) => return Some("expected one of `target` and `image`, found both".to_owned()),
+            (Some(image), None) if image.starts_with('-') => {
+                return Some(
+                    "`image` begins with a dash, so the engine would take it as an option".to_owned(),
+                );
+            }
+            (Some(_), None) => return None,
+            (None, _) => {}
+        }
         match (self.engine, &self.target) {
             (Engine::Docker | Engine::Podman | Engine::Kubectl | Engine::Ssh, None) => {
-                return Some(format!("expected `target`, because `engine` is {engine:?}"));
+                let what = if has_image { "`target` or `image`" } else { "`target`" };
+                return Some(format!("expected {what}, because `engine` is {engine:?}"));
             }
             (Engine::Command, Some(_)) => {
                 return Some(format!(
@@ -103,6 +147,11 @@ impl RemoteConfig {
             }
             (Engine::Command, None) if self.engine_command.is_empty() => {
                 return Some(format!("expected `engine_command`, because `engine` is {engine:?}"));
+            }
+            (Engine::Kubectl, Some(target)) if !is_pod(target) => {
+                return Some(format!(
+                    "expected `target` as POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER, found {target:?}"
+                ));
             }
             (_, _) => {}
         }
@@ -113,15 +162,24 @@ impl RemoteConfig {
     }
 }
 
-/// Engines, by the name of their executable.
-const ENGINES: [&str; 6] = ["devcontainer", "docker", "kubectl", "nerdctl", "podman", "ssh"];
+/// Whether a target names a pod.
+fn is_pod(target: &str) -> bool {
+    let mut parts = target.split('/');
+    parts.clone().count() <= 3 && parts.all(|it| !it.is_empty() && !it.starts_with('-'))
+}
 
 /// Whether a server that this program starts sees other processes than lspool does. Such a server must not watch the
 /// process of its client: it would not find it, and end.
 pub fn runs_elsewhere(program: &Path) -> bool {
+    // nerdctl has the words of docker.
+    Engine::of(program).is_some() || name_of(program) == "nerdctl"
+}
+
+/// The name of an executable.
+fn name_of(program: &Path) -> String {
     let name = program.file_name().and_then(|it| it.to_str()).unwrap_or_default().to_ascii_lowercase();
-    let name = [".exe", ".cmd", ".bat"].iter().find_map(|it| name.strip_suffix(it)).unwrap_or(&name);
-    ENGINES.contains(&name)
+    let bare = [".exe", ".cmd", ".bat"].iter().find_map(|it| name.strip_suffix(it)).map(ToOwned::to_owned);
+    bare.unwrap_or(name)
 }
 
 #[cfg(test)]

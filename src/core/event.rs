@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub use self::{
-    launch::{Launch, Remote},
+    launch::{Fetch, Fetched, Launch, Remote},
     started::{Recalled, Started},
 };
 
@@ -605,6 +605,8 @@ pub enum Event {
     Looked(Box<Seen>),
     /// The answer to [`Effect::Write`].
     Wrote(Box<Wrote>),
+    /// The answer to [`Effect::Fetch`].
+    Fetched(Fetched),
     /// The answer to [`Effect::Measure`].
     Measured(Box<Measured>),
     /// A configuration file has changed, appeared, or disappeared.
@@ -711,6 +713,8 @@ pub enum Effect {
     Look(Box<Look>),
     /// Make an edit of files, whole or not at all, between two looks; answered by [`Event::Wrote`].
     Write(Box<Write>),
+    /// Copy files from the other side, as far as possible within a short time; answered by [`Event::Fetched`].
+    Fetch(Box<Fetch>),
     /// Measure the memory of these processes, and count the dropped messages; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
     /// Answer this request with the backend's stderr: `{"lines": […]}`. A follower gets each further line in a

@@ -10,6 +10,7 @@ pub(crate) mod clients;
 mod diagnostics;
 pub(crate) mod direct;
 pub(crate) mod failure;
+mod fetches;
 pub(crate) mod from_client;
 mod from_server;
 mod items;
@@ -33,6 +34,7 @@ use std::{
 use self::{
     clients::Clients,
     diagnostics::Diagnostics,
+    fetches::Fetches,
     from_server::Said,
     merge::group::Group,
     pool::backend::{Backend, Backends},
@@ -85,6 +87,7 @@ pub(crate) struct Mux {
     tokens: Tokens,
     registrations: Registrations,
     diagnostics: Diagnostics,
+    fetches: Fetches,
     /// What several servers share. None: there is one.
     group: Option<Box<Group>>,
     /// What the servers last said to the user, and which of them.
@@ -105,6 +108,7 @@ impl Mux {
             tokens: Tokens::default(),
             registrations: Registrations::default(),
             diagnostics: Diagnostics::default(),
+            fetches: Fetches::default(),
             group: None,
             shown: VecDeque::new(),
             dropped: Vec::new(),
@@ -221,6 +225,7 @@ impl Mux {
     pub(crate) fn rename_process(&mut self, old: ProcessId, new: ProcessId) {
         self.registrations.rename(old, new);
         self.diagnostics.rename(old, new);
+        self.fetches.rename(old, new);
         self.tokens.rename(old.backend, new.backend);
     }
 

@@ -6,6 +6,7 @@ mod code_tools;
 mod control;
 mod delegating;
 mod documents;
+mod elsewhere;
 mod endings;
 mod far_restarts;
 mod group_model;

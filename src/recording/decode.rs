@@ -93,6 +93,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         Kind::ToolRan => Event::ToolRan(frame(line)?),
         Kind::Looked => Event::Looked(Box::new(data(line)?)),
         Kind::Wrote => Event::Wrote(Box::new(data(line)?)),
+        Kind::Fetched => Event::Fetched(data(line)?),
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -124,6 +125,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::CancelTool
         | Kind::Look
         | Kind::Write
+        | Kind::Fetch
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput

@@ -57,6 +57,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::RunTool { .. }
         | Effect::Look(_)
         | Effect::Write(_)
+        | Effect::Fetch(_)
         | Effect::CancelTool(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
@@ -191,6 +192,7 @@ impl Encoder {
                 line(Kind::Looked).data(&data).finish()
             }
             Event::Wrote(wrote) => line(Kind::Wrote).data(&self.own(wrote)).finish(),
+            Event::Fetched(fetched) => line(Kind::Fetched).data(&self.own(fetched)).finish(),
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -306,6 +308,10 @@ impl Encoder {
             Effect::Write(write) => {
                 let data = self.write(write);
                 line(Kind::Write).data(&data).finish()
+            }
+            Effect::Fetch(fetch) => {
+                let data = self.own(&format::Fetch { number: fetch.number, files: fetch.files.clone() });
+                line(Kind::Fetch).data(&data).finish()
             }
             Effect::Measure(all) => {
                 let processes = all.iter().map(|it| (*it).into()).collect();

@@ -144,6 +144,8 @@ pub enum Kind {
     Looked,
     /// In: an edit of files is made, or not. [`Wrote`](crate::core::event::Wrote).
     Wrote,
+    /// In: copies of files of the other side are made, or not. [`Fetched`](crate::core::event::Fetched).
+    Fetched,
     /// In: the memory of processes, and the dropped messages. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
@@ -197,6 +199,8 @@ pub enum Kind {
     Look,
     /// Out: make an edit of files. [`Write`](crate::core::event::Write).
     Write,
+    /// Out: copy files of the other side. [`Fetch`].
+    Fetch,
     /// Out: measure the memory of processes. [`Measure`].
     Measure,
     /// Out: send a backend's stderr to `peer`. [`Logs`].
@@ -483,6 +487,16 @@ pub struct Spawn {
     pub backend: Option<About>,
     /// How to start it.
     pub launch: Box<Launch>,
+}
+
+/// `data` of [`Kind::Fetch`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    /// The number for the answer.
+    pub number: u64,
+    /// The files, by their paths there.
+    pub files: Vec<String>,
 }
 
 /// `data` of [`Kind::Adopt`].

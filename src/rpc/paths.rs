@@ -6,6 +6,9 @@
 //! - A URI counts only as a whole string or key, of any message: methods need not be known.
 //! - A plain path counts only where a server expects one, such as settings and the arguments of commands.
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod check;
+mod copies;
 mod prefix;
 mod walk;
 mod watchers;
@@ -15,6 +18,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 
 use self::{
+    copies::Copies,
     prefix::{Folder, decoded, uri_parts},
     walk::{Class, Mapping, walk},
     watchers::without_foreign_watchers,
@@ -41,6 +45,10 @@ pub(crate) struct PathMap {
     to_local: Vec<(Folder, Folder)>,
     /// Open documents as the editor spells them, by their decoded remote path.
     open: BTreeMap<String, String>,
+    /// Copies of files that only the other side has, if they are wanted.
+    copies: Option<Copies>,
+    /// Whether settings are left as they are.
+    skips_settings: bool,
 }
 
 /// The way of a message.
@@ -51,18 +59,33 @@ enum Way {
 }
 
 impl PathMap {
-    /// `None`: there is nothing to map. Pairs that [`conflict`] are used in their order.
-    pub(crate) fn new(pairs: &[PathPair]) -> Option<PathMap> {
-        let differ = pairs.iter().any(|it| it.local != it.remote);
+    /// `None`: there is nothing to map. Pairs that [`conflict`] are used in their order. `copies` is the folder for
+    /// copies of files that only the other side has.
+    pub(crate) fn new(pairs: &[PathPair], copies: Option<&str>) -> Option<PathMap> {
+        let differ = copies.is_some() || pairs.iter().any(|it| it.local != it.remote);
+        let copies = copies.map(Copies::new);
         let sides = pairs.iter().map(|it| (Folder::of(&it.local), Folder::of(&it.remote)));
         let by_longest = |mut all: Vec<(Folder, Folder)>| {
             all.sort_by_key(|(from, _)| std::cmp::Reverse(from.path().len()));
             all
         };
-        let to_remote = by_longest(sides.clone().collect());
+        let back = copies.iter().map(|it| (it.folder().clone(), Folder::of("/")));
+        let to_remote = by_longest(sides.clone().chain(back).collect());
         let ours = (Folder::of(OURS), Folder::of("/"));
         let to_local = by_longest(sides.map(|(local, remote)| (remote, local)).chain([ours]).collect());
-        differ.then_some(PathMap { to_remote, to_local, open: BTreeMap::new() })
+        differ.then_some(PathMap {
+            to_remote,
+            to_local,
+            open: BTreeMap::new(),
+            copies,
+            skips_settings: false,
+        })
+    }
+
+    /// Leaves settings as they are.
+    #[must_use]
+    pub(crate) fn without_settings(self) -> PathMap {
+        PathMap { skips_settings: true, ..self }
     }
 
     /// A message as the server gets it. `None`: as it is.
@@ -72,6 +95,9 @@ impl PathMap {
                 self.mapped(params, Class::Plain, Way::ToRemote).map(|it| frame.with_params(&it))
             }
             // Answers of an editor are settings, folders, or of no interest.
+            (None, Some(result)) if self.skips_settings => {
+                self.mapped(result, Class::Uris, Way::ToRemote).map(|it| frame.with_result(&it))
+            }
             (None, Some(result)) => {
                 self.mapped(result, Class::Paths, Way::ToRemote).map(|it| frame.with_result(&it))
             }
@@ -151,7 +177,9 @@ impl PathMap {
         let mut pairs = self.pairs(way).iter();
         let mapped = pairs.find_map(|(from, to)| Some(format!("{}{}", to.uri(), from.rest_of_uri(path)?)));
         let hides = |it: &Folder| it.rest_of_uri(path).is_some();
-        let path = mapped.or_else(|| self.is_hidden(way, hides).then(|| format!("{OURS}{path}")))?;
+        let copy = || self.copies.as_ref().filter(|_| way == Way::ToLocal)?.path(path);
+        let path =
+            mapped.or_else(copy).or_else(|| self.is_hidden(way, hides).then(|| format!("{OURS}{path}")))?;
         Some(format!("{before}{}", if path.is_empty() { "/" } else { &path }))
     }
 
@@ -203,15 +231,19 @@ impl Mapping for Direction<'_> {
     fn string(&self, text: &str, class: Class) -> Option<String> {
         match class {
             Class::Never => None,
-            Class::Plain => self.map.uri(text, self.way),
+            Class::Plain | Class::Uris => self.map.uri(text, self.way),
             Class::Paths if text.starts_with('/') => self.map.path(text, self.way),
             Class::Paths => self.map.uri(text, self.way),
-            Class::Prose => self.map.prose(text, self.way),
+            Class::Prose => self.map.uri(text, self.way).or_else(|| self.map.prose(text, self.way)),
         }
     }
 
     fn has_prose(&self) -> bool {
         self.way == Way::ToLocal
+    }
+
+    fn skips_settings(&self) -> bool {
+        self.map.skips_settings
     }
 }
 

@@ -30,6 +30,7 @@ use super::{
     clock::Clock,
     control::{Clients, Connection, Listener},
     editor::Editor,
+    fetches::Fetches,
     inbox::{Events, Inbox, Queued, inbox, kind},
     logs::Log,
     memory, modes,
@@ -77,6 +78,8 @@ pub struct Driver<C, W> {
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
     teams: Store,
+    /// Copies of files of servers elsewhere.
+    fetches: Fetches,
     capabilities: Capabilities,
     servers: Servers,
     /// Events of the driver itself, which come before others.
@@ -133,6 +136,7 @@ impl<C: Core, W: World> Driver<C, W> {
             editor,
             clients,
             teams: Store::new(settings.state.clone()),
+            fetches: Fetches::default(),
             capabilities: Capabilities::new(settings.state.clone()),
             processes: BTreeMap::new(),
             adopted: BTreeMap::new(),
@@ -293,6 +297,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     self.measure(next);
                 }
             }
+            Event::Fetched(_) => self.fetches.next(&mut self.world, &self.events),
             Event::ToolRan(answer) => {
                 if let Some(id) = answer.id() {
                     self.tools.note_ran(&id);
@@ -359,6 +364,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::ToolRan(_)
             | Event::Looked(_)
             | Event::Wrote(_)
+            | Event::Fetched(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -467,6 +473,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::CancelTool(id) => self.tools.cancel(&id),
             Effect::Look(look) => self.tools.look(*look, self.world.editor(), &self.events),
             Effect::Write(write) => self.tools.write(*write, self.world.editor(), &self.events),
+            Effect::Fetch(fetch) => self.fetches.fetch(*fetch, &mut self.world, &self.events),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),

@@ -3,7 +3,7 @@
 //! Owns both ends of one pipe. lspool writes which process groups, private folders and sockets exist; the guard only
 //! reads. If the pipe ends without `quit`, lspool has died: the guard ends the remaining processes and exits. After
 //! an orderly end only processes that have left their group can remain. The guard does nothing while lspool lives,
-//! and never starts anything.
+//! and then starts nothing but the commands that end servers elsewhere.
 //!
 //! - **lspool forgets a group before it reaps the leader**, so the guard never signals a number that the system has
 //!   reused.
@@ -12,10 +12,11 @@
 //!   environment.
 //!
 //! Protocol, a line each: `+PGID` and `-PGID` at spawn and before reaping; `d PATH` and `D PATH` when a private
-//! folder or socket appears and disappears; `quit` at an orderly end.
+//! folder or socket appears and disappears; `f N COMMAND` and `F N` when a server elsewhere starts and ends; `quit` at
+//! an orderly end.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     fs,
     io::{self, BufRead, BufReader, Read, Write},
@@ -27,6 +28,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process_group, setsid, test_kill_process_group};
+use serde::{Deserialize, Serialize};
 
 /// The subcommand that runs [`serve`].
 pub const SUBCOMMAND: &str = "guard";
@@ -38,6 +40,10 @@ pub const MARK: &str = "LSPOOL_GUARD_MARK";
 const GRACE: Duration = Duration::from_secs(1);
 /// From SIGKILL until the guard stops waiting.
 const LAST_WAIT: Duration = Duration::from_millis(800);
+/// How long the commands for servers elsewhere may take.
+const PARTING: Duration = Duration::from_secs(5);
+/// A pipe takes so many bytes as a whole, or none.
+const ATOMIC: usize = 4096;
 const POLL: Duration = Duration::from_millis(20);
 
 /// A mark of the processes of one lspool: its pid and start.
@@ -65,6 +71,8 @@ pub struct Guard {
     mark: Mark,
     groups: BTreeSet<u32>,
     folders: BTreeSet<PathBuf>,
+    /// The lines about servers elsewhere.
+    partings: BTreeMap<u32, Vec<u8>>,
     running: Option<(Child, ChildStdin)>,
     /// Guards that have closed their pipe and are not reaped yet: a dying process closes its pipe first.
     dying: Vec<Child>,
@@ -83,6 +91,7 @@ impl Guard {
             mark,
             groups: BTreeSet::new(),
             folders: BTreeSet::new(),
+            partings: BTreeMap::new(),
             running: None,
             dying: Vec::new(),
             n_restarts: 0,
@@ -138,6 +147,25 @@ impl Guard {
         }
     }
 
+    /// Adds a command that ends a server elsewhere.
+    pub(super) fn add_parting(&mut self, number: u32, parting: &Parting) {
+        let Ok(command) = serde_json::to_string(parting) else { return };
+        let line = format!("f {number} {command}\n").into_bytes();
+        if line.len() > ATOMIC {
+            tracing::warn!(number, "guard cannot end this server elsewhere after a crash of lspool");
+            return;
+        }
+        self.tell(&line);
+        self.partings.insert(number, line);
+    }
+
+    /// Forgets a server elsewhere whose process on this side has ended.
+    pub(super) fn remove_parting(&mut self, number: u32) {
+        if self.partings.remove(&number).is_some() {
+            self.tell(format!("F {number}\n").as_bytes());
+        }
+    }
+
     /// Starts the guard if it does not run, and writes all groups and folders.
     pub fn start(&mut self) {
         if self.running.is_some() {
@@ -154,6 +182,7 @@ impl Guard {
                 for folder in &self.folders {
                     all.extend_from_slice(&path_line(b"d ", folder));
                 }
+                self.partings.values().for_each(|line| all.extend_from_slice(line));
                 if let Some((_, pipe)) = &mut self.running
                     && let Err(error) = pipe.write_all(&all)
                 {
@@ -250,6 +279,18 @@ fn path_line(verb: &[u8], folder: &Path) -> Vec<u8> {
 struct Charge {
     groups: BTreeSet<i32>,
     folders: BTreeSet<PathBuf>,
+    partings: BTreeMap<u32, Parting>,
+}
+
+/// A command that ends a server elsewhere.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Parting {
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<String>,
+    /// Its variables in addition to lspool's.
+    pub(super) env: Vec<(String, String)>,
+    /// What it reads.
+    pub(super) input: String,
 }
 
 /// Why the pipe ended.
@@ -309,9 +350,20 @@ fn listen(pipe: impl Read, charge: &mut Charge) -> Farewell {
             [b'D', b' ', folder @ ..] => {
                 charge.folders.remove(Path::new(OsStr::from_bytes(folder)));
             }
+            [b'f', b' ', parting @ ..] => charge.partings.extend(read_parting(parting)),
+            [b'F', b' ', number @ ..] => {
+                if let Some(number) = std::str::from_utf8(number).ok().and_then(|it| it.parse().ok()) {
+                    charge.partings.remove(&number);
+                }
+            }
             _ => {}
         }
     }
+}
+
+fn read_parting(line: &[u8]) -> Option<(u32, Parting)> {
+    let (number, command) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    Some((number.parse().ok()?, serde_json::from_str(command).ok()?))
 }
 
 /// A process group that may be signalled: the system reserves 0 and 1.
@@ -325,9 +377,37 @@ fn end(charge: &Charge, mark: &OsStr) {
     let mut marked = marked::Marked::new(mark);
     wait_with(Signal::TERM, GRACE, &mut groups, &mut marked);
     wait_with(Signal::KILL, LAST_WAIT, &mut groups, &mut marked);
+    part(&charge.partings);
     for folder in &charge.folders {
         // It may be removed already, and there is nobody to report to.
         fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder)).ok();
+    }
+}
+
+/// Runs all commands at once, for a limited time.
+fn part(partings: &BTreeMap<u32, Parting>) {
+    let start = |Parting { program, args, env, input }: &Parting| {
+        let mut command = Command::new(program);
+        command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().ok()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A new pipe takes it at once. It may have ended already.
+            stdin.write_all(input.as_bytes()).ok();
+        }
+        Some(child)
+    };
+    let mut running: Vec<Child> = partings.values().filter_map(start).collect();
+    #[expect(clippy::disallowed_methods, reason = "the guard has no core; it is its own clock")]
+    let now = Instant::now;
+    let until = now() + PARTING;
+    while !running.is_empty() && now() < until {
+        running.retain_mut(|it| matches!(it.try_wait(), Ok(None)));
+        thread::sleep(POLL);
+    }
+    for mut late in running {
+        late.kill().ok();
+        late.wait().ok();
     }
 }
 

@@ -165,6 +165,7 @@ pub(super) fn kind(event: &Event) -> &'static str {
         Event::ToolRan(_) => "what came of a call",
         Event::Looked(_) => "a look at files",
         Event::Wrote(_) => "an edit of files",
+        Event::Fetched(_) => "copies of files",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

@@ -20,6 +20,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process, waitid,
 };
 use tokio::{
+    io::AsyncWriteExt as _,
     process::Command,
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -30,13 +31,14 @@ use tokio::{
 use super::{
     coming::{Coming, Parent},
     control::{Connection, Listener, Place, Socket},
+    elsewhere::{Marked, Marks, farewell},
     folder::Folders,
-    guard::{Guard, MARK},
+    guard::{Guard, MARK, Parting},
     private,
     process::{CodeTools, Commands, EditorLink, GroupLeader, Request, Spawned, Starting, Waiting, World},
     stdio::widen,
 };
-use crate::core::event::{Displaced, Exit, Launch, SpawnFailure};
+use crate::core::event::{Displaced, Exit, Launch, Remote, SpawnFailure};
 
 /// The operating system, with the guard of the started processes.
 #[derive(Debug)]
@@ -54,8 +56,9 @@ pub struct System {
 impl System {
     /// A system without processes.
     pub fn new(guard: Guard) -> System {
+        let marks = Marks::new(&guard.mark().value().to_string_lossy());
         let (guard, folders) = (Rc::new(RefCell::new(guard)), Arc::new(Folders::new()));
-        let starter = Starter { guard, is_kept: Rc::default(), folders };
+        let starter = Starter { guard, is_kept: Rc::default(), folders, marks };
         System {
             starter,
             private: None,
@@ -97,6 +100,7 @@ struct Starter {
     /// Whether a task keeps the guard running.
     is_kept: Rc<Cell<bool>>,
     folders: Arc<Folders>,
+    marks: Marks,
 }
 
 impl Starter {
@@ -105,6 +109,14 @@ impl Starter {
         // Before the process: no moment at which lspool dies may leave it behind.
         self.start_guard();
         let mark = self.guard.borrow().mark().value().to_owned();
+        let (launch, there) = match launch.remote.as_ref() {
+            Some(remote) => {
+                let there = There::new(self, &launch, remote);
+                let args = launch.args.iter().map(|it| there.marked.fill_in(it)).collect();
+                (Arc::new(Launch { args, ..Launch::clone(&launch) }), Some(there))
+            }
+            None => (launch, None),
+        };
         let prepare = move |mut command: Command, launch: &Launch, folder: Option<&Path>| {
             command
                 .args(&launch.args)
@@ -143,9 +155,14 @@ impl Starter {
         let starter = self.clone();
         Box::pin(async move {
             match coming.await {
-                Some(come) => {
-                    come.map(|((child, displaced), parent)| starter.started(child, displaced, parent))
+                Some(Ok(((mut child, displaced), parent))) => {
+                    if let (Some(there), Some(stdin)) = (&there, &mut child.stdin) {
+                        // A new pipe takes it at once. If the process has ended, that is reported.
+                        stdin.write_all(there.prelude.as_bytes()).await.ok();
+                    }
+                    Ok(starter.started(child, displaced, parent, there))
                 }
+                Some(Err(failure)) => Err(failure),
                 None => {
                     Err(SpawnFailure { permanent: false, message: "no thread to start it in".to_owned() })
                 }
@@ -158,6 +175,7 @@ impl Starter {
         mut child: tokio::process::Child,
         displaced: Option<Displaced>,
         parent: Parent,
+        there: Option<There>,
     ) -> Spawned {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         let (Some(pid), Some(stdin), Some(stdout), Some(stderr)) =
@@ -169,7 +187,7 @@ impl Starter {
         widen(&stdout);
         self.guard.borrow_mut().add_group(pid.as_raw_nonzero().get().unsigned_abs());
         Spawned {
-            leader: Box::new(Own { pid, child, _parent: parent, guard: self.guard.clone() }),
+            leader: Box::new(Own { pid, child, _parent: parent, guard: self.guard.clone(), there }),
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
@@ -356,12 +374,43 @@ pub(super) fn exists(pid: Pid) -> bool {
     !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }
 
+/// What is on the other side, as long as the process on this side is not reaped: the guard ends it with lspool.
+struct There {
+    marked: Marked,
+    prelude: String,
+    guard: Rc<RefCell<Guard>>,
+}
+
+impl There {
+    fn new(starter: &Starter, launch: &Launch, remote: &Remote) -> There {
+        let marked = starter.marks.next();
+        let parting = Parting {
+            program: launch.program.clone(),
+            args: remote.farewell.iter().map(|it| marked.fill_in(it)).collect(),
+            env: launch.env.clone(),
+            input: farewell(starter.marks.mark()),
+        };
+        let prelude = if remote.shell.is_empty() { String::new() } else { marked.prelude(&remote.env) };
+        if !parting.args.is_empty() {
+            starter.guard.borrow_mut().add_parting(marked.number(), &parting);
+        }
+        There { marked, prelude, guard: starter.guard.clone() }
+    }
+}
+
+impl Drop for There {
+    fn drop(&mut self) {
+        self.guard.borrow_mut().remove_parting(self.marked.number());
+    }
+}
+
 /// A process that lspool started, and that only lspool reaps.
 struct Own {
     pid: Pid,
     child: tokio::process::Child,
     _parent: Parent,
     guard: Rc<RefCell<Guard>>,
+    there: Option<There>,
 }
 
 impl Own {
@@ -408,6 +457,7 @@ impl GroupLeader for Own {
     fn reap(&mut self) -> Waiting<'_, Exit> {
         // The system may reuse its number as soon as it is reaped.
         self.guard.borrow_mut().remove_group(self.pid());
+        self.there = None;
         Box::pin(async { self.child.wait().await.map_or(Exit::Unknown, exit) })
     }
 }

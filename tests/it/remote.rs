@@ -1,6 +1,10 @@
 //! Servers that run elsewhere, with real ones: bubblewrap gives them another root, other processes and no network,
 //! and `sshd` on loopback another host.
 
+mod copies;
+mod copilot;
+mod leftovers;
+
 use std::{
     ffi::OsString,
     fs,
@@ -50,8 +54,9 @@ fn same_elsewhere(mut subject: Subject, configure: fn(&Bubble, &Sandbox, &[OsStr
     assert_eq!(there.exit, Some(0));
 }
 
-/// `data` of items goes back to the server, so its paths stay the server's.
+/// `data` of items goes back to the server, so its paths stay the server's. Its libraries are copies here.
 fn without_data(message: &str) -> Value {
+    const COPIES: &str = "/home/.cache/lspool/remote/far-";
     fn remove(value: &mut Value) {
         match value {
             Value::Array(all) => all.iter_mut().for_each(remove),
@@ -62,6 +67,14 @@ fn without_data(message: &str) -> Value {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
+    let mut message = message.to_owned();
+    while let Some(at) = message.find(COPIES) {
+        let start = message[..at].rfind("file://").expect("it is in a URI") + "file://".len();
+        let end = at + COPIES.len();
+        let end = end + message[end..].find('/').expect("a folder has files");
+        message.replace_range(start..end, "");
+    }
+    let message = message.as_str();
     let mut message = serde_json::from_str(message).expect("it is JSON");
     remove(&mut message);
     message
@@ -81,6 +94,33 @@ fn typescript_in_another_root_answers_the_same() {
 #[test]
 fn pyright_in_a_container_answers_the_same() {
     same_elsewhere(pyright(), Bubble::docker);
+}
+
+/// The words of a known engine need no section.
+#[test]
+fn pyright_in_a_container_of_a_command_line_answers_the_same() {
+    let Some(bubble) = Bubble::new() else { return };
+    let sandbox = Sandbox::new();
+    let document = uri(&sandbox.write("a.py", "import os\nvalue = os.getcwd()\n"));
+    let config = bubble.docker(&sandbox, &pyright().command);
+    fs::write(&config, "").expect("it is ours");
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
+    command
+        .arg("--config")
+        .arg(&config)
+        .arg("--")
+        .arg(sandbox.home().join("docker"))
+        .args(["exec", "-i", "web"]);
+    let editor = TestEditor::spawn({
+        command.args(&pyright().command);
+        command
+    });
+    editor.agree();
+    open(&editor, &sandbox, &document);
+    assert!(hover(&editor, &document).contains("getcwd"));
+    let at = json!({"textDocument": {"uri": document}, "position": {"line": 1, "character": 1}});
+    let found = editor.ok("textDocument/definition", at);
+    assert_eq!(found[0]["uri"], document.as_str(), "{found}");
 }
 
 /// Another root and other processes.

@@ -326,6 +326,7 @@ impl Timeline {
             | format::Kind::ToolRan
             | format::Kind::Looked
             | format::Kind::Wrote
+            | format::Kind::Fetched
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Muttered
@@ -347,6 +348,7 @@ impl Timeline {
             | format::Kind::CancelTool
             | format::Kind::Look
             | format::Kind::Write
+            | format::Kind::Fetch
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

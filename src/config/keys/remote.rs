@@ -26,6 +26,14 @@ pub(in crate::config) static REMOTE: Section<RemoteConfig> = Section {
                   `ssh`; the workspace folder of a dev container.",
         },
         Key {
+            name: "image",
+            ty: Type::Text(|it| &mut it.image),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "`docker`, `podman`: instead of `target`, an image. Each process gets a new container of it, with the \
+                  local folders of `paths` as bind mounts; without `paths`, the workspace folders under their own paths.",
+        },
+        Key {
             name: "engine_command",
             ty: Type::Args(|it| &mut it.engine_command),
             workspace: Workspace::No,
@@ -46,6 +54,35 @@ pub(in crate::config) static REMOTE: Section<RemoteConfig> = Section {
             absent: "`\"auto\"`",
             doc: "Which folders of this machine the server has, and where. `\"auto\"` takes the bind mounts of the \
                   container (`docker`, `podman`), and otherwise maps nothing.",
+        },
+        Key {
+            name: "unmapped",
+            ty: Type::Unmapped(|it| &mut it.unmapped),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "What the editor opens if the server names a file outside `paths`: `\"fetch\"` a read-only copy, \
+                  `\"pass\"` the path as it is. Nothing is copied if no folders are known.",
+        },
+        Key {
+            name: "map_settings",
+            ty: Type::Flag(|it| &mut it.map_settings),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether absolute paths in settings and `initializationOptions` are mapped too.",
+        },
+        Key {
+            name: "reconnect_max",
+            ty: Type::Duration(|it| &mut it.reconnect_max),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "The longest wait between two attempts to reach the other side.",
+        },
+        Key {
+            name: "request_wait",
+            ty: Type::Duration(|it| &mut it.request_wait),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How long a request waits while the other side cannot be reached. Then it fails with `unreachable`.",
         },
         Key {
             name: "cleanup",

@@ -2,7 +2,7 @@
 
 use crate::config::{
     BuiltinTools, Cleanup, Combine, Delegation, Engine, Isolation, LogLevel, OnLimit, OnLoading, Profile,
-    Restart, ServerKind, StartAt, TurnRecovery,
+    Restart, ServerKind, StartAt, TurnRecovery, Unmapped,
 };
 
 /// Words for the kinds of servers.
@@ -54,6 +54,9 @@ pub(in crate::config) const ENGINES: [(&str, Engine); 6] = [
 ];
 
 /// Words for who ends a server elsewhere.
+pub(in crate::config) const UNMAPPED: [(&str, Unmapped); 2] =
+    [("fetch", Unmapped::Fetch), ("pass", Unmapped::Pass)];
+
 pub(in crate::config) const CLEANUPS: [(&str, Cleanup); 2] = [("sh", Cleanup::Sh), ("none", Cleanup::None)];
 
 /// Words for how answers become one.

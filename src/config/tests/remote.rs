@@ -1,10 +1,12 @@
 //! `[server.NAME.remote]`.
 
+use std::time::Duration;
+
 use expect_test::expect;
 
 use super::{check_problems, check_workspace_problems, user};
 use crate::{
-    config::{Cleanup, Engine, RemoteConfig},
+    config::{Cleanup, Engine, RemoteConfig, Unmapped},
     rpc::PathPair,
 };
 
@@ -13,7 +15,9 @@ fn remote_says_where_a_server_runs() {
     let config = user(
         "[server.a]\nremote = { engine = \"docker\", target = \"web\" }\n\
          [server.b.remote]\nengine = \"command\"\nengine_command = [\"bwrap\", \"--\"]\nengine_args = [\"-x\"]\n\
-         paths = [{ local = \"~/shop\", remote = \"/app\" }]\ncleanup = \"none\"\n",
+         paths = [{ local = \"~/shop\", remote = \"/app\" }]\ncleanup = \"none\"\nunmapped = \"pass\"\n\
+         map_settings = false\nreconnect_max = \"1m\"\nrequest_wait = \"1s\"\n\
+         [server.c.remote]\nengine = \"podman\"\nimage = \"py\"\n",
     );
     let of = |name: &str| config.servers[name].remote.clone().unwrap();
     let docker =
@@ -27,8 +31,15 @@ fn remote_says_where_a_server_runs() {
         engine_args: words(&["-x"]),
         paths: Some(vec![PathPair { local: "~/shop".to_owned(), remote: "/app".to_owned() }]),
         cleanup: Cleanup::None,
+        image: None,
+        unmapped: Unmapped::Pass,
+        map_settings: false,
+        reconnect_max: Duration::from_mins(1),
+        request_wait: Duration::from_secs(1),
     };
     assert_eq!(of("b"), command);
+    let image = Some("py".to_owned());
+    assert_eq!(of("c"), RemoteConfig { engine: Engine::Podman, image, ..RemoteConfig::default() });
 }
 
 #[test]
@@ -39,7 +50,12 @@ fn incomplete_remote_is_an_error() {
          [server.e.remote]\nengine = \"docker\"\ntarget = \"x\"\npaths = [{ local = \"shop\", remote = \"/app/..\" }, 7]\n\
          [server.f.remote]\nengine = \"docker\"\ntarget = \"x\"\n\
          paths = [{ local = \"/a\", remote = \"/x\" }, { local = \"/b\", remote = \"/x\" }]\n\
-         [server.g.remote]\nengine = \"dokcer\"\ntarget = \"x\"\npaths = \"all\"\n",
+         [server.g.remote]\nengine = \"dokcer\"\ntarget = \"x\"\npaths = \"all\"\n\
+         [server.h.remote]\nengine = \"podman\"\n[server.i.remote]\nengine = \"ssh\"\nimage = \"x\"\n\
+         [server.j.remote]\nengine = \"docker\"\nimage = \"x\"\ntarget = \"x\"\n\
+         [server.k.remote]\nengine = \"kubectl\"\ntarget = \"a/b/c/d\"\n\
+         [server.l.remote]\nengine = \"kubectl\"\ntarget = \"a//c\"\n\
+         [server.m]\nmemory_limit = \"1GiB\"\nremote = { engine = \"ssh\", target = \"x\" }\n",
         &expect![[r#"
             config.toml:1: `server.a.remote.engine`: missing; this key is required
             config.toml:3: `server.b.remote`: expected `target`, because `engine` is "ssh"
@@ -50,7 +66,13 @@ fn incomplete_remote_is_an_error() {
             config.toml:13: `server.e.remote.paths[1]`: expected "auto", or a list such as [{ local = "~/shop", remote = "/app" }], found 7
             config.toml:17: `server.f.remote.paths`: /a = /x and /b = /x contradict each other
             config.toml:19: `server.g.remote.engine`: expected one of "docker", "podman", "kubectl", "ssh", "devcontainer", "command", found "dokcer"; did you mean "docker"?
-            config.toml:21: `server.g.remote.paths`: expected "auto", or a list such as [{ local = "~/shop", remote = "/app" }], found a string"#]],
+            config.toml:21: `server.g.remote.paths`: expected "auto", or a list such as [{ local = "~/shop", remote = "/app" }], found a string
+            config.toml:22: `server.h.remote`: expected `target` or `image`, because `engine` is "podman"
+            config.toml:24: `server.i.remote`: `image` has no meaning with `engine = "ssh"`
+            config.toml:27: `server.j.remote`: expected one of `target` and `image`, found both
+            config.toml:31: `server.k.remote`: expected `target` as POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER, found "a/b/c/d"
+            config.toml:34: `server.l.remote`: expected `target` as POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER, found "a//c"
+            config.toml:37: `server.m.memory_limit`: has no meaning with `remote`: lspool does not see the memory of that server"#]],
     );
 }
 

@@ -124,7 +124,11 @@ impl Admin {
         let mut status = json!({
             "name": it.name,
             "toolset": copilot.and_then(|copilot| copilot.declared_tools(it.id)),
-            "state": state.name(),
+            "state": if it.is_away() && matches!(state, LifecycleState::Restarting { .. }) {
+                "unreachable"
+            } else {
+                state.name()
+            },
             "since": millis(mux, it.life.since()),
             "pid": it.pid,
             "rss_bytes": it.health.memory.filter(|_| it.life.is_alive()),

@@ -1,6 +1,6 @@
 //! How a process of a server is started.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ impl Launch {
 }
 
 /// A place for a server other than beside lspool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
     /// What starts it there.
@@ -51,6 +51,49 @@ pub struct Remote {
     pub name: String,
     /// The folders that the server has there.
     pub paths: Vec<PathPair>,
+    /// The arguments with which the program runs a shell there, which reads commands from its stdin. Empty: there is
+    /// no shell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shell: Vec<String>,
+    /// The arguments with which the program ends a server whose client is gone. A shell gets commands for that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub farewell: Vec<String>,
+    /// Variables for the server that the shell there reads, and that are on no command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "pairs")]
+    pub env: Vec<(String, String)>,
+    /// Whether its settings stay as the editor has them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skips_settings: bool,
+    /// The folder on this side for copies of files that only the other side has. `None`: they are not wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<String>,
+}
+
+/// A request for copies of files that only the other side has.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// The number for the answer.
+    pub number: u64,
+    /// How the server was started that names the files.
+    pub launch: Arc<Launch>,
+    /// Their paths there.
+    pub files: Vec<String>,
+}
+
+/// The copies that were made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fetched {
+    /// The number of the [`Fetch`].
+    pub number: u64,
+    /// The paths there of the files that have a copy now.
+    pub files: Vec<String>,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("name", &self.name).field("paths", &self.paths).finish_non_exhaustive()
+    }
 }
 
 // The values of variables may be secret.

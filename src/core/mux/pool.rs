@@ -1,7 +1,9 @@
 //! The backends of all servers and their processes: lifecycle, health, and consequences of an exit.
 
+pub(crate) mod away;
 pub(crate) mod backend;
 pub(crate) mod capacity;
+mod exit;
 pub(crate) mod feed;
 pub(crate) mod health;
 pub(crate) mod lifecycle;

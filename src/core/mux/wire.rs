@@ -86,11 +86,6 @@ impl Mux {
         self.wire.send(Peer::Backend(process), mapped.unwrap_or(frame));
     }
 
-    /// A message of a process, before anybody looks at it: from here on, all paths are of this machine.
-    pub(crate) fn received(&mut self, process: ProcessId, frame: Frame) -> Frame {
-        self.backends.paths_of(process.backend).and_then(|it| it.incoming(&frame)).unwrap_or(frame)
-    }
-
     /// Sends a message to the editor.
     pub(crate) fn tell_editor(&mut self, frame: Frame) {
         self.wire.send(Peer::EDITOR, frame);
@@ -134,18 +129,20 @@ impl Mux {
         purpose: Purpose,
         frame: &Frame,
     ) -> Option<(SentId, Frame)> {
-        let Some(backend) = self.backend(id).filter(|it| it.accepts()) else {
+        if !self.backend(id).is_some_and(Backend::accepts) {
             let failure = self.unavailable(id, frame.method().unwrap_or_default());
             self.fail_request(&owner, &purpose, &failure);
             return None;
-        };
+        }
         if is_refusable(&owner, &purpose)
             && let Some(failure) = self.restarts_later(id)
         {
             self.fail_request(&owner, &purpose, &failure);
             return None;
         }
-        Some(self.requests.register(To::Queue(backend.id), owner, purpose, frame))
+        let (sent, frame) = self.requests.register(To::Queue(id), owner, purpose, frame);
+        self.note_wanted(id, sent);
+        Some((sent, frame))
     }
 
     /// Sends an accepted message as soon as the process can take it.

@@ -15,7 +15,7 @@ use crate::{
         Identity,
         event::{
             BackendId, ClientId, Effect, Event, Exit, Generation, Group, KeepMode, KeptMode, Launch,
-            Measured, Peer, Prepared, ProcessId, Recalled, Scope, Started, StoredTeam,
+            Measured, Peer, Prepared, ProcessId, Recalled, Remote, Scope, Started, StoredTeam,
         },
     },
     rpc::Frame,
@@ -38,6 +38,8 @@ pub(super) struct Stage {
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
     /// Files of modes that were asked for.
     pub(super) modes: Vec<KeepMode>,
+    /// The copies that are wanted.
+    pub(super) fetches: Vec<(u64, Vec<String>)>,
     /// The numbers of the teams that were to be stored.
     pub(super) writes: Vec<u64>,
     /// The test itself says what became of them.
@@ -68,6 +70,8 @@ pub(super) struct Stage {
     /// The folders that were looked at last.
     pub(super) folders: Vec<std::path::PathBuf>,
     pub(super) server: ServerConfig,
+    /// Where the server is, if not beside lspool.
+    pub(super) remote: Option<Remote>,
     pub(super) config: Config,
     /// The teams that there are.
     pub(super) teams: Vec<StoredTeam>,
@@ -103,6 +107,7 @@ impl Stage {
             now: Instant::now(),
             sent: BTreeMap::new(),
             spawned: Vec::new(),
+            fetches: Vec::new(),
             closed: Vec::new(),
             feeding: Vec::new(),
             terminated: Vec::new(),
@@ -124,6 +129,7 @@ impl Stage {
             holds_preparation: false,
             folders: Vec::new(),
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
+            remote: None,
             config: Config::default(),
             teams: Vec::new(),
             stored: BTreeMap::new(),
@@ -270,6 +276,7 @@ impl Stage {
                 Effect::CancelTool(id) => {
                     self.unwanted.push(serde_json::from_slice(id.as_bytes()).unwrap());
                 }
+                Effect::Fetch(fetch) => self.fetches.push((fetch.number, fetch.files)),
                 Effect::WatchEditor(_) | Effect::Look(_) | Effect::Write(_) => {}
             }
         }
@@ -287,7 +294,7 @@ impl Stage {
             max_message: 1 << 20,
             write_stall: Duration::from_mins(1),
             root: None,
-            remote: None,
+            remote: self.remote.clone(),
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),

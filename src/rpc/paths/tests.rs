@@ -9,7 +9,7 @@ fn pair(local: &str, remote: &str) -> PathPair {
 }
 
 fn map() -> PathMap {
-    PathMap::new(&[pair("/home/u/my shop", "/app"), pair("/home/u/lib", "/opt/lib ä")]).unwrap()
+    PathMap::new(&[pair("/home/u/my shop", "/app"), pair("/home/u/lib", "/opt/lib ä")], None).unwrap()
 }
 
 fn notification(params: &Value) -> Frame {
@@ -197,18 +197,18 @@ fn watchers_of_files_that_only_the_server_has_are_left_out() {
 #[test]
 fn longest_folder_counts_and_root_can_be_mapped() {
     let nested = [pair("/w", "/app"), pair("/w/gen", "/gen")];
-    let mut it = PathMap::new(&nested).unwrap();
+    let mut it = PathMap::new(&nested, None).unwrap();
     let mut there =
         |uri: &str| params(&it.outgoing(&notification(&json!({"uri": uri}))).unwrap())["uri"].clone();
     assert_eq!(
         (there("file:///w/gen/a"), there("file:///w/x")),
         ("file:///gen/a".into(), "file:///app/x".into())
     );
-    let mut root = PathMap::new(&[pair("/host", "/")]).unwrap();
+    let mut root = PathMap::new(&[pair("/host", "/")], None).unwrap();
     let frame = notification(&json!({"uri": "file:///host", "other": "file:///host/a"}));
     let mapped = root.outgoing(&frame).unwrap();
     assert_eq!(params(&mapped), json!({"uri": "file:///", "other": "file:///a"}));
-    assert!(PathMap::new(&[pair("/a", "/a")]).is_none(), "nothing is elsewhere");
+    assert!(PathMap::new(&[pair("/a", "/a")], None).is_none(), "nothing is elsewhere");
 }
 
 #[test]
@@ -240,6 +240,9 @@ fn any_json() -> impl Strategy<Value = Value> {
         Just(json!("file:///home/u/my%20shop/a%20b.py")),
         Just(json!("/home/u/lib/x")),
         Just(json!("file:///elsewhere/a")),
+        Just(json!("file:///.lspool/local/x")),
+        Just(json!("see file:///home/u/lib/a")),
+        Just(json!("/app/../home/u/lib")),
         Just(json!(null)),
         Just(json!(12)),
         "[a-z/:\\\\\" ]{0,12}".prop_map(Value::from),
@@ -268,6 +271,7 @@ proptest! {
     #[test]
     fn message_there_and_back_is_the_same(json in any_json()) {
         prop_assert_eq!(local(&remote(&json!({"x": json}))), json!({"x": json}));
+        check::check(json.to_string().as_bytes());
     }
 
     #[test]
@@ -275,5 +279,59 @@ proptest! {
         let text = [br#"{"a":"file:///app/"#.as_slice(), &bytes].concat();
         let frame = Frame::notification("x", Some(&text));
         drop((map().outgoing(&frame), map().incoming(&frame)));
+        check::check(&text);
+        check::check(&bytes);
     }
+}
+
+#[test]
+fn file_of_the_other_side_becomes_its_copy() {
+    let mut it = PathMap::new(&[pair("/w", "/app")], Some("/home/u/.cache/far one")).unwrap();
+    let places = json!([
+        {"uri": "file:///usr/lib/a%20b.py"}, {"targetUri": "file:///usr/lib/c.py#L1"}, {"uri": "file:///app/x.py"},
+        {"uri": "file:///usr/../etc/passwd"}, {"uri": "https://x/y"}, {"uri": "file:///.lspool/local/app/b"},
+        {"data": {"uri": "file:///usr/lib/d.py"}}, {"uri": "file:///usr/lib/"},
+    ]);
+    let answer = Frame::response(1.into(), places.to_string().as_bytes());
+    let files = it.without_copy(&answer);
+    assert_eq!(files, ["/usr/lib/a b.py", "/usr/lib/c.py"]);
+    // The second one could not be copied.
+    it.note_copies(["/usr/lib/a b.py".to_owned()]);
+    assert_eq!(it.without_copy(&answer), ["/usr/lib/c.py"]);
+    let told: Value = serde_json::from_slice(it.incoming(&answer).unwrap().result().unwrap()).unwrap();
+    let copy = "file:///home/u/.cache/far%20one/usr/lib/a%20b.py";
+    assert_eq!(told[0]["uri"], copy);
+    assert_eq!(told[1]["targetUri"], "file:///usr/lib/c.py#L1");
+    assert_eq!(told[2]["uri"], "file:///w/x.py");
+
+    // Also one of an earlier process, or of another lspool.
+    for path in ["usr/lib/a%20b.py", "usr/lib/of-before.py"] {
+        let here = format!("file:///home/u/.cache/far%20one/{path}");
+        let asked = notification(&json!({"uri": here}));
+        assert_eq!(params(&it.outgoing(&asked).unwrap())["uri"], format!("file:///{path}"));
+    }
+    let many: Vec<Value> = (0..51).map(|n| json!({"uri": format!("file:///usr/{n}")})).collect();
+    let many = Frame::response(1.into(), json!(many).to_string().as_bytes());
+    assert!(it.without_copy(&many).is_empty(), "nobody opens so many");
+}
+
+#[test]
+fn nothing_is_copied_if_that_is_not_wanted() {
+    let answer = Frame::response(1.into(), br#"{"uri":"file:///usr/lib/a.py"}"#);
+    assert!(map().without_copy(&answer).is_empty());
+}
+
+#[test]
+fn settings_stay_if_that_is_wanted() {
+    let mut it = map().without_settings();
+    let told = notification(
+        &json!({"rootUri": HERE, "rootPath": "/home/u/lib", "settings": {"a": {"path": "/home/u/lib"}},
+        "initializationOptions": {"cwd": "/home/u/lib", "uri": HERE}}),
+    );
+    let expected = json!({"rootUri": "file:///app", "rootPath": "/opt/lib ä", "settings": {"a": {"path": "/home/u/lib"}},
+        "initializationOptions": {"cwd": "/home/u/lib", "uri": HERE}});
+    assert_eq!(params(&it.outgoing(&told).unwrap()), expected);
+    let answer = format!(r#"[{{"path":"/home/u/lib"}},{{"uri":{HERE:?}}}]"#);
+    let answer = it.outgoing(&Frame::response(1.into(), answer.as_bytes())).unwrap();
+    assert_eq!(answer.result().unwrap(), br#"[{"path":"/home/u/lib"},{"uri":"file:///app"}]"#);
 }

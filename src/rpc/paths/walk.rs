@@ -11,6 +11,8 @@ pub(super) enum Class {
     Never,
     /// A URI, as a whole.
     Plain,
+    /// The same, under any keys.
+    Uris,
     /// A URI or an absolute path, as a whole.
     Paths,
     /// A text with links.
@@ -24,6 +26,11 @@ pub(super) trait Mapping {
 
     /// Whether links in texts are replaced.
     fn has_prose(&self) -> bool;
+
+    /// Whether settings are left out.
+    fn skips_settings(&self) -> bool {
+        false
+    }
 }
 
 /// Under these keys are texts of documents.
@@ -45,12 +52,13 @@ const NAMES: [&str; 10] = [
 ];
 
 /// Under these keys servers and editors write paths.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 14] = [
     "arguments",
     "cargoArgs",
     "cwd",
     "file",
     "filePath",
+    "filePaths",
     "globPattern",
     "initializationOptions",
     "path",
@@ -60,6 +68,9 @@ const PATHS: [&str; 13] = [
     "settings",
     "workspaceRoot",
 ];
+
+/// Under these keys are settings, which may have paths too.
+const SETTINGS: [&str; 2] = ["initializationOptions", "settings"];
 
 /// Under these keys servers write texts for people.
 const PROSE: [&str; 4] = ["contents", "documentation", "message", "value"];
@@ -190,7 +201,9 @@ impl<M: Mapping> Walk<'_, M> {
             // A part of a label leads to a place.
             Class::Never if is_in(&["location", "command"]) => Class::Plain,
             Class::Never => Class::Never,
+            _ if self.mapping.skips_settings() && is_in(&SETTINGS) => Class::Never,
             Class::Paths => Class::Paths,
+            Class::Uris => Class::Uris,
             _ if is_in(&PATHS) => Class::Paths,
             _ if is_in(&NAMES) => Class::Never,
             _ if self.mapping.has_prose() && is_in(&PROSE) => Class::Prose,

@@ -13,13 +13,13 @@ use super::{
     path::{Skipped, Workspace, is_executable, on_path, real},
     places::PACKAGE,
     plan::{GroupPlan, Plan, plan},
-    remote::{Words, engine_args, is_for_engine, mounts, place_name, usable},
+    remote::{Words, call, copies, mounts, place_name, recognized, usable},
     roots,
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
     agents::{Registry, unknown_tiers, unused_by_leads},
-    config::{Config, Engine, MemberConfig, RemoteConfig, ServerConfig, ServerKind, presets::package_of},
+    config::{Config, MemberConfig, RemoteConfig, ServerConfig, ServerKind, Unmapped, presets::package_of},
     core::event::{Group, Launch, Member, Prepared, Remote},
     rpc::PathPair,
 };
@@ -369,6 +369,7 @@ pub fn target(
         args.push("--stdio".to_owned());
     }
     let env = server.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let remote = recognized(&found.program, &args, workspace.folders());
     let launch = Launch {
         program: found.program,
         args,
@@ -377,7 +378,7 @@ pub fn target(
         max_message: server.max_message,
         write_stall: server.write_stall,
         root: None,
-        remote: None,
+        remote,
     };
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
 }
@@ -399,15 +400,6 @@ fn elsewhere(
         let message = format!("{} (the engine of [server.{name}.remote])", missing.message);
         Missing { message, ..missing }
     })?;
-    let words = Words {
-        name,
-        command: server.command.as_deref().unwrap_or(name),
-        args: &server.args,
-        cwd: server.cwd.as_deref(),
-        env: &server.env,
-        folder: workspace.folders().first().map(PathBuf::as_path),
-    };
-    let args = [first, &engine_args(remote, &words).map_err(plain)?].concat();
     let paths = match &remote.paths {
         Some(pairs) => {
             let expanded = |it: &PathPair| {
@@ -416,20 +408,40 @@ fn elsewhere(
             };
             pairs.iter().map(expanded).collect::<Result<Vec<_>, String>>().map_err(plain)?
         }
-        None => mounts(remote, &found.program, first).map_err(plain)?,
+        None => mounts(remote, &found.program, first, workspace.folders()).map_err(plain)?,
     };
+    let words = Words {
+        name,
+        command: server.command.as_deref().unwrap_or(name),
+        args: &server.args,
+        cwd: server.cwd.as_deref(),
+        env: &server.env,
+        folder: workspace.folders().first().map(PathBuf::as_path),
+        paths: &paths,
+    };
+    let call = call(remote, first, &words).map_err(plain)?;
+    let wants_copies = remote.unmapped == Unmapped::Fetch && !call.shell.is_empty() && !paths.is_empty();
+    let copies = if wants_copies { copies(name, remote, env) } else { None };
     let paths = usable(paths, workspace.folders());
-    let is_container = matches!(remote.engine, Engine::Docker | Engine::Podman);
-    let env = server.env.clone().into_iter().filter(|(name, _)| !(is_container && is_for_engine(name)));
+    let place = place_name(remote);
     let launch = Launch {
         program: found.program,
-        args,
-        env: env.collect(),
+        args: call.args,
+        env: call.env,
         cwd: None,
         max_message: server.max_message,
         write_stall: server.write_stall,
         root: None,
-        remote: Some(Remote { engine: remote.engine, name: place_name(remote), paths }),
+        remote: Some(Remote {
+            engine: remote.engine,
+            name: place,
+            paths,
+            shell: call.shell,
+            farewell: call.farewell,
+            env: call.told,
+            skips_settings: !remote.map_settings,
+            copies,
+        }),
     };
     let (name, server) = (name.to_owned(), server.clone());
     Ok(Target { name, server, launch, place: found.place, skipped: found.skipped })

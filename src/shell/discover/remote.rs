@@ -13,17 +13,16 @@ use std::{
 
 use serde::Deserialize;
 
+use super::{
+    super::elsewhere::{MARK_HERE, TAIL, quoted, with_prelude},
+    Env,
+};
 use crate::{
     config::{Cleanup, Engine, RemoteConfig},
+    core::event::Remote,
     rpc::PathPair,
+    util::fnv::fnv1a,
 };
-
-/// Runs the server, and ends it when the input is over: 2 s later with SIGTERM, 2 s later with SIGKILL. Engines leave
-/// a server behind whose client is killed. Also ends what a server leaves in its group, and keeps the exit code, unless
-/// the engine is in that group too.
-///
-/// `cat` must let go of the pipe when its input ends, or the server never sees the end.
-const TAIL: &str = r#"trap : TERM; { trap - TERM; cat; exec >&-; sleep 2; trap "" TERM; kill -TERM 0; trap - TERM; sleep 2; kill -KILL 0; } | { trap : TERM; "$@"; s=$?; kill -TERM 0; (sleep 1; kill -KILL 0) </dev/null >/dev/null 2>&1 & exit $s; }"#;
 
 /// How long an engine may take to describe a container.
 const INSPECT: Duration = Duration::from_secs(5);
@@ -40,45 +39,137 @@ pub(super) struct Words<'a> {
     pub(super) env: &'a BTreeMap<String, String>,
     /// The first workspace folder.
     pub(super) folder: Option<&'a Path>,
+    /// The bind mounts for a new container.
+    pub(super) paths: &'a [PathPair],
+}
+
+/// How an engine is called.
+pub(super) struct Call {
+    /// Its arguments that run the server.
+    pub(super) args: Vec<String>,
+    /// The variables of the engine's client.
+    pub(super) env: Vec<(String, String)>,
+    /// The variables that the shell there reads.
+    pub(super) told: Vec<(String, String)>,
+    /// Its arguments that run a shell there, which reads commands from its stdin. Empty: there is none.
+    pub(super) shell: Vec<String>,
+    /// Its arguments that end a server without its client. Those of the shell get commands for that.
+    pub(super) farewell: Vec<String>,
+}
+
+/// How an engine runs a server.
+pub(super) fn call(remote: &RemoteConfig, first: &[String], words: &Words<'_>) -> Result<Call, String> {
+    let after_first = |args: Vec<String>| if args.is_empty() { args } else { [first, &args].concat() };
+    let args = after_first(engine_args(remote, words)?);
+    let shell = after_first(shell_args(remote, words)?);
+    let farewell = match remote.image {
+        Some(_) => after_first(["rm", "-f", &container()].map(ToOwned::to_owned).to_vec()),
+        None => shell.clone(),
+    };
+    let is_for_client = |name: &str| match remote.engine {
+        // Those for the engine are on its command line: its client needs its own.
+        Engine::Docker | Engine::Podman => !is_for_engine(name),
+        Engine::Command => true,
+        Engine::Kubectl | Engine::Ssh | Engine::Devcontainer => false,
+    };
+    let env = words.env.iter().filter(|(name, _)| is_for_client(name));
+    let env = env.map(|(name, value)| (name.clone(), value.clone())).collect();
+    Ok(Call { args, env, told: told_env(remote, words)?, shell, farewell })
+}
+
+/// The name of a new container.
+fn container() -> String {
+    format!("lspool-{MARK_HERE}")
 }
 
 /// The arguments with which an engine runs a server: never with a terminal, which would change the bytes.
-pub(super) fn engine_args(remote: &RemoteConfig, words: &Words<'_>) -> Result<Vec<String>, String> {
-    let target = remote.target.as_deref().unwrap_or_default();
-    let cwd = words.cwd.map(|it| it.to_string_lossy().into_owned());
+fn engine_args(remote: &RemoteConfig, words: &Words<'_>) -> Result<Vec<String>, String> {
     if words.command.starts_with("~/") {
         let command = words.command;
         return Err(format!(
             "{command:?} is of the other side, where lspool does not know `~`: write the whole path"
         ));
     }
-    let passes_env = matches!(remote.engine, Engine::Docker | Engine::Podman | Engine::Command);
-    if !passes_env && !words.env.is_empty() {
+    let cwd = words.cwd.map(|it| it.to_string_lossy().into_owned());
+    let takes_folder = matches!(remote.engine, Engine::Docker | Engine::Podman);
+    let is_known = takes_folder && cwd.as_ref().is_some_and(|it| it.starts_with('/'));
+    let mut options = Vec::new();
+    if remote.image.is_some() {
+        options.extend(["--name".to_owned(), container()]);
+    }
+    if takes_folder {
+        if let Some(cwd) = cwd.as_ref().filter(|_| is_known) {
+            options.extend(["-w".to_owned(), cwd.clone()]);
+        }
+        for (name, value) in words.env {
+            options.push("-e".to_owned());
+            // By name: a value may be secret, and everybody can read a command line.
+            options.push(if is_for_engine(name) { format!("{name}={value}") } else { name.clone() });
+        }
+    }
+    let there = wrapped(remote.cleanup, cwd.as_deref().filter(|_| !is_known), words);
+    around(remote, words, options, there)
+}
+
+/// The arguments with which an engine runs a shell that reads commands from its stdin. Empty: there is none.
+fn shell_args(remote: &RemoteConfig, words: &Words<'_>) -> Result<Vec<String>, String> {
+    match remote.cleanup {
+        Cleanup::Sh => around(remote, words, Vec::new(), vec!["sh".to_owned()]),
+        Cleanup::None => Ok(Vec::new()),
+    }
+}
+
+/// The variables that the shell there reads, because the engine passes none on.
+fn told_env(remote: &RemoteConfig, words: &Words<'_>) -> Result<Vec<(String, String)>, String> {
+    let name = remote.engine.name();
+    let passes = matches!(remote.engine, Engine::Docker | Engine::Podman | Engine::Command);
+    if passes || words.env.is_empty() {
+        return Ok(Vec::new());
+    }
+    if remote.cleanup == Cleanup::None {
         return Err(format!(
-            "{} cannot pass on `env` of [server.{}]: set the variables on the other side",
-            remote.engine.name(),
+            "{name} cannot pass on `env` of [server.{}] without a shell: set the variables on the other side",
             words.name
         ));
     }
+    if let Some((name, _)) = words.env.iter().find(|(_, value)| value.contains('\n')) {
+        return Err(format!(
+            "`env.{name}` of [server.{}] has a line break, which cannot be passed on",
+            words.name
+        ));
+    }
+    Ok(words.env.clone().into_iter().collect())
+}
+
+/// The arguments with which an engine runs these words there. `options` are for the words alone.
+fn around(
+    remote: &RemoteConfig,
+    words: &Words<'_>,
+    options: Vec<String>,
+    there: Vec<String>,
+) -> Result<Vec<String>, String> {
+    let target = remote.target.as_deref().unwrap_or_default();
     let mut args: Vec<String> = Vec::new();
     let mut add = |more: &[&str]| args.extend(more.iter().map(ToString::to_string));
     match remote.engine {
         Engine::Docker | Engine::Podman => {
-            add(&["exec", "-i"]);
-            let is_known = cwd.as_ref().is_some_and(|it| it.starts_with('/'));
-            if let Some(cwd) = cwd.as_ref().filter(|_| is_known) {
-                add(&["-w", cwd]);
+            match &remote.image {
+                Some(_) => add(&["run", "--rm", "-i", "--init"]),
+                None => add(&["exec", "-i"]),
             }
-            for (name, value) in words.env {
-                match is_for_engine(name) {
-                    true => add(&["-e", &format!("{name}={value}")]),
-                    // By name: a value may be secret, and everybody can read a command line.
-                    false => add(&["-e", name]),
-                }
+            args.extend(options);
+            if let Some(image) = &remote.image {
+                let mounts = words.paths.iter().flat_map(|PathPair { local, remote }| {
+                    ["--mount".to_owned(), format!("type=bind,\"source={local}\",\"target={remote}\"")]
+                });
+                args.extend(mounts);
+                args.extend_from_slice(&remote.engine_args);
+                args.push(image.clone());
+            } else {
+                args.extend_from_slice(&remote.engine_args);
+                args.push(target.to_owned());
             }
-            args.extend_from_slice(&remote.engine_args);
-            args.push(target.to_owned());
-            args.extend(wrapped(remote.cleanup, cwd.as_deref().filter(|_| !is_known), words));
+            args.extend(there);
         }
         Engine::Kubectl => {
             let parts: Vec<&str> = target.split('/').collect();
@@ -86,11 +177,8 @@ pub(super) fn engine_args(remote: &RemoteConfig, words: &Words<'_>) -> Result<Ve
                 [pod] => (None, pod, None),
                 [namespace, pod] => (Some(namespace), pod, None),
                 [namespace, pod, container] => (Some(namespace), pod, Some(container)),
-                _ => {
-                    return Err(format!(
-                        "expected POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER, found {target:?}"
-                    ));
-                }
+                // The configuration has refused it.
+                _ => return Err(format!("{target:?} names no pod")),
             };
             add(&["exec", "-i"]);
             if let Some(namespace) = namespace {
@@ -101,14 +189,17 @@ pub(super) fn engine_args(remote: &RemoteConfig, words: &Words<'_>) -> Result<Ve
             }
             args.extend_from_slice(&remote.engine_args);
             args.extend([pod.to_owned(), "--".to_owned()]);
-            args.extend(wrapped(remote.cleanup, cwd.as_deref(), words));
+            args.extend(there);
         }
         Engine::Ssh => {
-            add(&["-T", "-e", "none", "-o", "BatchMode=yes", "-o", "ControlPath=none"]);
-            add(&["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]);
+            args.extend(["-T", "-e", "none"].map(ToOwned::to_owned));
+            // ssh takes the first value of an option: the user's.
             args.extend_from_slice(&remote.engine_args);
+            let options = ["BatchMode=yes", "ControlPath=none", "ConnectTimeout=10", "ServerAliveInterval=5"];
+            for option in options.iter().chain(&["ServerAliveCountMax=3"]) {
+                args.extend(["-o".to_owned(), (*option).to_owned()]);
+            }
             args.push(target.to_owned());
-            let there = wrapped(remote.cleanup, cwd.as_deref(), words);
             let quoted: Vec<String> = there.iter().map(|it| quoted(it)).collect();
             args.push(format!("exec {}", quoted.join(" ")));
         }
@@ -117,11 +208,11 @@ pub(super) fn engine_args(remote: &RemoteConfig, words: &Words<'_>) -> Result<Ve
             let folder = remote.target.clone().or(folder).unwrap_or_else(|| ".".to_owned());
             add(&["exec", "--workspace-folder", &folder]);
             args.extend_from_slice(&remote.engine_args);
-            args.extend(wrapped(remote.cleanup, cwd.as_deref(), words));
+            args.extend(there);
         }
         Engine::Command => {
             args.extend_from_slice(&remote.engine_args);
-            args.extend(wrapped(remote.cleanup, cwd.as_deref(), words));
+            args.extend(there);
         }
     }
     Ok(args)
@@ -129,23 +220,24 @@ pub(super) fn engine_args(remote: &RemoteConfig, words: &Words<'_>) -> Result<Ve
 
 /// The words that run the server on the other side, in a folder.
 fn wrapped(cleanup: Cleanup, cwd: Option<&str>, words: &Words<'_>) -> Vec<String> {
-    let server = || std::iter::once(words.command.to_owned()).chain(words.args.iter().cloned());
-    let run = match (cleanup, cwd) {
-        (Cleanup::Sh, _) => TAIL,
-        (Cleanup::None, Some(_)) => "exec \"$@\"",
-        (Cleanup::None, None) => return server().collect(),
-    };
+    let server = std::iter::once(words.command.to_owned()).chain(words.args.iter().cloned());
     let folder = |it: &str| match it.strip_prefix('~') {
         Some(rest) => format!("\"$HOME\"{}", quoted(rest)),
         None => quoted(it),
     };
     let enter = cwd.map(|it| format!("cd {} || exit 1; ", folder(it))).unwrap_or_default();
-    let shell = ["sh".to_owned(), "-c".to_owned(), enter + run, "lspool".to_owned()];
-    shell.into_iter().chain(server()).collect()
+    match (cleanup, cwd) {
+        (Cleanup::Sh, _) => with_prelude(&(enter + TAIL), server),
+        (Cleanup::None, Some(_)) => {
+            let shell = ["sh".to_owned(), "-c".to_owned(), enter + "exec \"$@\"", "lspool".to_owned()];
+            shell.into_iter().chain(server).collect()
+        }
+        (Cleanup::None, None) => server.collect(),
+    }
 }
 
 /// Variables that would change what the client of docker or podman does. Their values are no secrets.
-pub(super) fn is_for_engine(name: &str) -> bool {
+fn is_for_engine(name: &str) -> bool {
     [
         "PATH",
         "HOME",
@@ -159,18 +251,9 @@ pub(super) fn is_for_engine(name: &str) -> bool {
     .contains(&name)
 }
 
-/// A word for a POSIX shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./:=,@%+".contains(it);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
 /// The place for people.
 pub(super) fn place_name(remote: &RemoteConfig) -> String {
-    match (remote.engine, &remote.target) {
+    match (remote.engine, remote.image.as_ref().or(remote.target.as_ref())) {
         (Engine::Command, _) => remote.engine_command.first().cloned().unwrap_or_default(),
         (engine, Some(target)) => format!("{} {target}", engine.name()),
         (engine, None) => engine.name().to_owned(),
@@ -202,6 +285,37 @@ fn plain(path: &str) -> String {
     parts.collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
+/// The container of a plain command line, such as `docker exec -i web pyright-langserver`, if its folders are known.
+pub(super) fn recognized(program: &Path, args: &[String], folders: &[PathBuf]) -> Option<Remote> {
+    let engine = match Engine::of(program)? {
+        engine @ (Engine::Docker | Engine::Podman) => engine,
+        Engine::Kubectl | Engine::Ssh | Engine::Devcontainer | Engine::Command => return None,
+    };
+    let target = container_of(args)?.to_owned();
+    let remote = RemoteConfig { engine, target: Some(target), ..RemoteConfig::default() };
+    let paths = mounts(&remote, program, &[], folders).map_err(|error| tracing::warn!(error)).ok()?;
+    Some(Remote { engine, name: place_name(&remote), paths: usable(paths, folders), ..Remote::default() })
+}
+
+/// The container of `exec`. `None`: it is another command, or has an option that lspool does not know.
+fn container_of(args: &[String]) -> Option<&str> {
+    const WITH_VALUE: [&str; 9] =
+        ["-e", "--env", "--env-file", "-u", "--user", "-w", "--workdir", "--detach-keys", "--preserve-fds"];
+    const ALONE: [&str; 4] = ["--interactive", "--tty", "--privileged", "-it"];
+    let mut words = args.strip_prefix(&["exec".to_owned()])?.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            _ if WITH_VALUE.contains(&word) => drop(words.next()),
+            "-i" | "-t" => {}
+            _ if ALONE.contains(&word) => {}
+            _ if word.starts_with("--") && word.contains('=') => {}
+            _ if word.starts_with('-') => return None,
+            _ => return Some(word),
+        }
+    }
+    None
+}
+
 /// A mount, as docker and podman describe it.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -213,12 +327,31 @@ struct Mount {
     destination: String,
 }
 
-/// The bind mounts of a container. Other engines do not tell.
+/// The folder for copies of files that only this place has.
+pub(super) fn copies(name: &str, remote: &RemoteConfig, env: &Env) -> Option<String> {
+    let cache = env.folder("XDG_CACHE_HOME").or_else(|| env.at_home(".cache"))?;
+    let place = format!(
+        "{:?}",
+        (remote.engine, &remote.target, &remote.image, &remote.engine_command, &remote.engine_args)
+    );
+    let folder = cache.join("lspool/remote").join(format!("{name}-{:016x}", fnv1a(place.as_bytes())));
+    folder.into_os_string().into_string().ok()
+}
+
+/// The bind mounts of a container: of a new one, the workspace folders. Other engines do not tell.
 pub(super) fn mounts(
     remote: &RemoteConfig,
     engine: &Path,
     first: &[String],
+    folders: &[PathBuf],
 ) -> Result<Vec<PathPair>, String> {
+    if remote.image.is_some() {
+        let same = |it: &PathBuf| {
+            let path = it.to_string_lossy().into_owned();
+            PathPair { local: path.clone(), remote: path }
+        };
+        return Ok(folders.iter().map(same).collect());
+    }
     let (Engine::Docker | Engine::Podman, Some(target)) = (remote.engine, &remote.target) else {
         return Ok(Vec::new());
     };
@@ -290,7 +423,16 @@ fn end(pid: u32) {
 mod tests {
     use super::*;
 
+    fn shown(args: &[String]) -> String {
+        let begin = with_prelude(TAIL, []).remove(2);
+        args.join(" | ").replace(TAIL, "TAIL").replace(&begin, "BEGIN").replace(&quoted(&begin), "BEGIN")
+    }
+
     fn words(remote: &RemoteConfig, cwd: Option<&str>, env: &[&str]) -> Result<String, String> {
+        called(remote, cwd, env).map(|it| shown(&it.args))
+    }
+
+    fn called(remote: &RemoteConfig, cwd: Option<&str>, env: &[&str]) -> Result<Call, String> {
         let env = env.iter().map(|it| (it.to_string(), "secret".to_owned())).collect();
         let args = ["--stdio".to_owned(), "it's".to_owned()];
         let words = Words {
@@ -300,8 +442,9 @@ mod tests {
             cwd: cwd.map(Path::new),
             env: &env,
             folder: Some(Path::new("/w")),
+            paths: &[PathPair { local: "/w".to_owned(), remote: "/app".to_owned() }],
         };
-        engine_args(remote, &words).map(|it| it.join(" | ").replace(TAIL, "TAIL"))
+        call(remote, &[], &words)
     }
 
     fn remote(engine: Engine, target: &str, cleanup: Cleanup) -> RemoteConfig {
@@ -320,7 +463,7 @@ mod tests {
         let all = [
             (
                 remote(Engine::Docker, "web", Cleanup::Sh),
-                "exec | -i | -w | /app | -x | web | sh | -c | TAIL | lspool | pyright-langserver | --stdio | it's",
+                "exec | -i | -w | /app | -x | web | sh | -c | BEGIN | lspool | -c | TAIL | lspool | pyright-langserver | --stdio | it's",
             ),
             (
                 remote(Engine::Podman, "web", Cleanup::None),
@@ -328,13 +471,13 @@ mod tests {
             ),
             (
                 remote(Engine::Kubectl, "dev/web-1/main", Cleanup::Sh),
-                "exec | -i | -n | dev | -c | main | -x | web-1 | -- | sh | -c | cd /app || exit 1; TAIL | lspool \
-                 | pyright-langserver | --stdio | it's",
+                "exec | -i | -n | dev | -c | main | -x | web-1 | -- | sh | -c | BEGIN | lspool | -c | cd /app || exit 1; TAIL \
+                 | lspool | pyright-langserver | --stdio | it's",
             ),
             (
                 remote(Engine::Ssh, "box", Cleanup::None),
-                "-T | -e | none | -o | BatchMode=yes | -o | ControlPath=none | -o | ServerAliveInterval=5 | -o \
-                 | ServerAliveCountMax=3 | -x | box | exec sh -c 'cd /app || exit 1; exec \"$@\"' lspool \
+                "-T | -e | none | -x | -o | BatchMode=yes | -o | ControlPath=none | -o | ConnectTimeout=10 | -o \
+                 | ServerAliveInterval=5 | -o | ServerAliveCountMax=3 | box | exec sh -c 'cd /app || exit 1; exec \"$@\"' lspool \
                  pyright-langserver --stdio 'it'\\''s'",
             ),
             (
@@ -344,7 +487,7 @@ mod tests {
             ),
             (
                 remote(Engine::Command, "", Cleanup::Sh),
-                "-x | sh | -c | cd /app || exit 1; TAIL | lspool | pyright-langserver | --stdio | it's",
+                "-x | sh | -c | BEGIN | lspool | -c | cd /app || exit 1; TAIL | lspool | pyright-langserver | --stdio | it's",
             ),
         ];
         for (remote, expected) in all {
@@ -359,8 +502,49 @@ mod tests {
         assert!(said.contains("-e | TOKEN | ") && !said.contains("secret"), "{said}");
         let path = words(&docker, None, &["PATH"]).unwrap();
         assert!(path.contains("-e | PATH=secret | "), "the client needs its own: {path}");
-        let error = words(&remote(Engine::Ssh, "box", Cleanup::Sh), None, &["TOKEN"]).unwrap_err();
+        let ssh = called(&remote(Engine::Ssh, "box", Cleanup::Sh), None, &["TOKEN"]).unwrap();
+        assert!(!shown(&ssh.args).contains("secret") && ssh.env.is_empty());
+        assert_eq!(ssh.told, [("TOKEN".to_owned(), "secret".to_owned())]);
+        let error = words(&remote(Engine::Ssh, "box", Cleanup::None), None, &["TOKEN"]).unwrap_err();
         assert!(error.starts_with("ssh cannot pass on `env` of [server.pyright]"), "{error}");
+    }
+
+    #[test]
+    fn image_becomes_a_container_with_a_name() {
+        let image = Some("py:3".to_owned());
+        let remote = RemoteConfig { target: None, image, ..remote(Engine::Podman, "", Cleanup::Sh) };
+        let call = called(&remote, Some("/app"), &["TOKEN"]).unwrap();
+        assert_eq!(
+            shown(&call.args),
+            "run | --rm | -i | --init | --name | lspool-@lspool-mark@ | -w | /app | -e | TOKEN | --mount \
+             | type=bind,\"source=/w\",\"target=/app\" | -x | py:3 | sh | -c | BEGIN | lspool | -c | TAIL | lspool \
+             | pyright-langserver | --stdio | it's"
+        );
+        assert_eq!(call.farewell, ["rm", "-f", "lspool-@lspool-mark@"]);
+        assert_eq!(
+            call.shell.join(" "),
+            "run --rm -i --init --mount type=bind,\"source=/w\",\"target=/app\" -x py:3 sh"
+        );
+    }
+
+    #[test]
+    fn container_of_a_command_line_is_found() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+            container_of(&words).map(ToOwned::to_owned)
+        };
+        for (line, expected) in [
+            ("exec -i web pyright-langserver --stdio", Some("web")),
+            ("exec -i -e A=b --env=C=d -w /app --user root web x -y", Some("web")),
+            ("exec -it web x", Some("web")),
+            ("exec -iu root web x", None),
+            ("exec -i", None),
+            ("run --rm -i image x", None),
+            ("--context far exec -i web x", None),
+        ] {
+            assert_eq!(of(line).as_deref(), expected, "{line}");
+        }
+        assert_eq!(recognized(Path::new("/usr/bin/ssh"), &["exec".to_owned(), "web".to_owned()], &[]), None);
     }
 
     #[test]
@@ -368,7 +552,6 @@ mod tests {
         let of = |target: &str| words(&remote(Engine::Kubectl, target, Cleanup::None), None, &[]);
         assert!(of("web").unwrap().starts_with("exec | -i | -x | web | -- | "));
         assert!(of("dev/web").unwrap().starts_with("exec | -i | -n | dev | -x | web | -- | "));
-        assert!(of("a/b/c/d").unwrap_err().contains("NAMESPACE/POD"));
     }
 
     #[test]
@@ -408,7 +591,9 @@ mod tests {
     fn home_of_the_other_side_is_not_known_here() {
         let docker = words(&remote(Engine::Docker, "web", Cleanup::Sh), Some("~/my x"), &[]).unwrap();
         assert!(
-            docker.starts_with("exec | -i | -x | web | sh | -c | cd \"$HOME\"'/my x' || exit 1; TAIL"),
+            docker.starts_with(
+                "exec | -i | -x | web | sh | -c | BEGIN | lspool | -c | cd \"$HOME\"'/my x' || exit 1; TAIL"
+            ),
             "{docker}"
         );
     }

@@ -103,7 +103,7 @@ async fn control_clients_get_own_answers_and_fresh_numbers() {
         last.output.write_all(b"Content-Length: 9999999\r\n\r\n").await.unwrap();
         assert!(last.hear().await.is_none());
     };
-    let (code, ()) = stage.play(Script(answering(&log)), editor, deaf).await;
+    let (code, ()) = Box::pin(stage.play(Script(answering(&log)), editor, deaf)).await;
     assert_eq!(code, 0);
     let mut lines = log.lines();
     lines.sort();
@@ -142,7 +142,7 @@ async fn control_refuses_more_than_32_clients() {
         }
         drop(editor);
     };
-    let (code, ()) = stage.play(Script(answering(&log)), editor, deaf).await;
+    let (code, ()) = Box::pin(stage.play(Script(answering(&log)), editor, deaf)).await;
     assert_eq!(code, 0);
 }
 
@@ -165,7 +165,7 @@ async fn control_client_that_does_not_read_is_dropped() {
         editor.say(&request(5, 10)).await;
         assert_eq!(id(&editor.hear().await.unwrap()), 5);
     };
-    let (code, ()) = stage.play(Script(answering(&log)), editor, deaf).await;
+    let (code, ()) = Box::pin(stage.play(Script(answering(&log)), editor, deaf)).await;
     assert_eq!(code, 0);
     assert!(
         log.lines().contains(&"closed client 1 Some(\"it does not read\")".to_owned()),
@@ -260,7 +260,7 @@ async fn control_client_that_hangs_up_gets_its_answer() {
         assert!(it.hear().await.is_none());
         drop(editor);
     };
-    let (code, ()) = stage.play(Script(answering(&log)), editor, deaf).await;
+    let (code, ()) = Box::pin(stage.play(Script(answering(&log)), editor, deaf)).await;
     assert_eq!(code, 0);
 }
 
@@ -309,7 +309,7 @@ async fn logs_outlive_process_and_can_be_followed() {
         let all = texts(&editor.hear().await.unwrap());
         assert_eq!(all["lines"].as_array().unwrap().len(), 6);
     };
-    let (code, ()) = stage.play(Script(answering(&log)), editor, server).await;
+    let (code, ()) = Box::pin(stage.play(Script(answering(&log)), editor, server)).await;
     assert_eq!(code, 0);
     assert!(
         noted.lines().iter().any(|it| it.starts_with("exited: exit code 3, \"one\\n")),

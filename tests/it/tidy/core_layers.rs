@@ -16,7 +16,7 @@ const LAYERS: [&str; 8] =
 const VALUES: [&str; 4] = ["event", "identity", "ids", "purpose"];
 
 /// The effects, and who makes each. In the wire, a message becomes one.
-const MAKERS: [(&str, &[&str]); 24] = [
+const MAKERS: [(&str, &[&str]); 25] = [
     ("Send", &["mux::wire"]),
     ("Prepare", &["mux", "admin"]),
     ("WatchEditor", &["mux"]),
@@ -33,6 +33,7 @@ const MAKERS: [(&str, &[&str]); 24] = [
     ("CancelTool", &["mux"]),
     ("Look", &["code_tools"]),
     ("Write", &["code_tools"]),
+    ("Fetch", &["mux"]),
     ("Measure", &["mux"]),
     ("Recall", &["mux"]),
     ("Remember", &["mux"]),

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -18,6 +19,7 @@ use crate::{
             failure::Cause,
             items::Items,
             pool::{
+                away::Away,
                 feed::Feed,
                 health::Health,
                 lifecycle::{Handshake, Lifecycle, LifecycleState},
@@ -119,6 +121,8 @@ pub(crate) struct Backend {
     /// How it differs from the first process, by which the editor goes.
     pub(in crate::core::mux) differences: Differences,
     pub(super) reconcile: Reconcile,
+    /// Set while there is no way to its server elsewhere.
+    pub(super) away: Option<Away>,
     /// Since when it is unneeded.
     pub(crate) idle_since: Option<Instant>,
     /// What happens to it while it is unneeded.
@@ -172,6 +176,7 @@ impl Backend {
             results: Results::default(),
             differences: Differences::default(),
             reconcile: Reconcile::default(),
+            away: None,
             idle_since: None,
             idling: Idling::Ends,
             health: Health::new(now),
@@ -342,6 +347,11 @@ impl Backend {
 
     /// The next deadline of this backend with its reason.
     pub(crate) fn deadline(&self, idle_timeout: Duration) -> Option<Deadline> {
+        let away = self.away.as_ref().and_then(Away::deadline);
+        away.into_iter().chain(self.deadline_of_state(idle_timeout)).min_by_key(|(at, _)| *at)
+    }
+
+    fn deadline_of_state(&self, idle_timeout: Duration) -> Option<Deadline> {
         match self.life.state() {
             LifecycleState::Spawning { deadline, .. } => Some((deadline?, "a process is not there")),
             LifecycleState::Initializing { deadline, .. } => Some((deadline?, "initialize is not answered")),
@@ -368,8 +378,9 @@ impl Backend {
 #[derive(Debug, Default)]
 pub(crate) struct Backends {
     all: BTreeMap<BackendId, Backend>,
-    /// The folders that running processes have elsewhere. A reload may have changed those of the server since.
-    paths: BTreeMap<BackendId, PathMap>,
+    /// The folders that running processes have elsewhere, and how they were started. A reload may have changed the
+    /// server since.
+    paths: BTreeMap<BackendId, (PathMap, Arc<Launch>)>,
     /// The number of backends so far.
     n_added: u32,
     have_changed: bool,
@@ -390,14 +401,23 @@ impl Backends {
 
     /// The folders that a process has elsewhere. Runs for each message, and mostly in an empty table.
     pub(crate) fn paths_of(&mut self, id: BackendId) -> Option<&mut PathMap> {
-        self.paths.get_mut(&id)
+        self.paths.get_mut(&id).map(|(paths, _)| paths)
+    }
+
+    /// How a process was started that has folders elsewhere.
+    pub(crate) fn launch_elsewhere(&self, id: BackendId) -> Option<Arc<Launch>> {
+        self.paths.get(&id).map(|(_, launch)| launch.clone())
     }
 
     /// Notes the folders that a new process has elsewhere.
-    pub(super) fn set_paths(&mut self, id: BackendId, launch: &Launch) {
-        let paths = launch.remote.as_ref().and_then(|it| PathMap::new(&it.paths));
+    pub(super) fn set_paths(&mut self, id: BackendId, launch: &Arc<Launch>) {
+        let remote = launch.remote.as_ref();
+        let paths = remote.and_then(|it| {
+            let paths = PathMap::new(&it.paths, it.copies.as_deref())?;
+            Some(if it.skips_settings { paths.without_settings() } else { paths })
+        });
         match paths {
-            Some(paths) => drop(self.paths.insert(id, paths)),
+            Some(paths) => drop(self.paths.insert(id, (paths, launch.clone()))),
             None => drop(self.paths.remove(&id)),
         }
     }

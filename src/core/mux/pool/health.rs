@@ -301,7 +301,10 @@ impl Mux {
 
     /// Requests a measurement of memory and dropped messages.
     pub(crate) fn measure(&mut self) {
-        let alive = self.backends.iter().filter(|it| it.life.is_alive()).map(Backend::process);
+        // The process here of a server elsewhere is the engine's client.
+        let is_here = |it: &&Backend| self.servers.of(it).launch.remote.is_none();
+        let alive =
+            self.backends.iter().filter(|it| it.life.is_alive()).filter(is_here).map(Backend::process);
         let measure = Effect::Measure(alive.collect());
         self.act(measure);
     }

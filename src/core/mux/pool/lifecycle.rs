@@ -108,15 +108,19 @@ pub(crate) enum Death {
 pub(crate) enum End {
     Crash,
     /// It runs elsewhere, and there is no way to it. **That is no fault of the server**, so it spends no budget.
-    Unreachable,
+    Unreachable {
+        /// The longest wait between two attempts.
+        longest: Duration,
+    },
 }
 
 /// After so long, the way to a server elsewhere is not to blame for earlier attempts.
 const STABLE: Duration = Duration::from_secs(10);
 
-/// How attempts to get to a server elsewhere follow each other: at once, then after 1 s, doubled up to 30 s.
-fn connecting(policy: &Policy) -> Policy {
-    let (initial, max) = (Duration::from_secs(1), Duration::from_secs(30));
+/// How attempts to get to a server elsewhere follow each other: at once, then after 1 s, doubled up to the
+/// longest.
+fn connecting(policy: &Policy, max: Duration) -> Policy {
+    let initial = Duration::from_secs(1);
     let backoff = Backoff { initial, max, multiplier: 2000, jitter: policy.backoff.jitter };
     Policy { max_restarts: usize::MAX, immediate_first: true, backoff, ..policy.clone() }
 }
@@ -221,7 +225,7 @@ impl Lifecycle {
 
     /// The time until the next attempt to get to it, which is not limited in number.
     fn wait_for_way(&mut self, now: Instant, policy: &Policy, chance: u64) -> Option<Duration> {
-        self.attempts.spend(now, &connecting(policy), chance)
+        self.attempts.spend(now, policy, chance)
     }
 
     /// Whether any process of it has ever been ready.
@@ -274,6 +278,13 @@ impl Lifecycle {
             | LifecycleState::Failed => false,
         };
         due && !self.alive
+    }
+
+    /// Lets the next process start now.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        if let LifecycleState::Restarting { at } = &mut self.state {
+            *at = now.min(*at);
+        }
     }
 
     /// Notes that a process spawns. It must be ready by the deadline.
@@ -416,8 +427,8 @@ impl Lifecycle {
         let wait = match (policy.restart, end) {
             (Restart::Never, _) => None,
             (Restart::OnFailure | Restart::Always, _) if self.is_hopeless() => None,
-            (Restart::OnFailure | Restart::Always, End::Unreachable) => {
-                self.wait_for_way(now, policy, chance)
+            (Restart::OnFailure | Restart::Always, End::Unreachable { longest }) => {
+                self.wait_for_way(now, &connecting(policy, longest), chance)
             }
             (Restart::OnFailure | Restart::Always, End::Crash) => self.budget.spend(now, policy, chance),
         };
@@ -439,7 +450,7 @@ impl Lifecycle {
 
     /// Whether another process would follow if the process died now.
     pub(super) fn would_restart(&self, now: Instant, policy: &Policy, end: End) -> bool {
-        let is_allowed = end == End::Unreachable || self.budget.allows_another(now, policy);
+        let is_allowed = matches!(end, End::Unreachable { .. }) || self.budget.allows_another(now, policy);
         policy.restart != Restart::Never && !self.is_hopeless() && is_allowed
     }
 }

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use serde_json::json;
 use tracing::{debug, info, warn};
 
+use super::exit::end_of;
 use crate::{
-    config::Stage,
     core::{
-        event::{BackendId, Displaced, Effect, Exit, Peer, ProcessId, SpawnFailure},
+        event::{BackendId, Displaced, Effect, Peer, ProcessId, SpawnFailure},
         ids::ConversationId,
         mux::{
             Mux, Severity,
@@ -20,7 +20,7 @@ use crate::{
             merge::group,
             pool::{
                 backend::{Backend, Fault, Idling},
-                lifecycle::{Death, Demand, End, Handshake, LifecycleState, Todo},
+                lifecycle::{Death, Demand, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
             session::{Replay, documents::Encoding, folders::folders_of},
@@ -29,10 +29,6 @@ use crate::{
     },
     rpc::{Frame, Kind},
 };
-
-fn end_of(cause: Cause) -> End {
-    if cause == Cause::Unreachable { End::Unreachable } else { End::Crash }
-}
 
 /// A process is gone, or has failed to start.
 #[derive(Debug)]
@@ -231,6 +227,7 @@ impl Mux {
             session.offered = Bytes::copy_from_slice(result);
             self.answer_handshakes(process.backend, answer);
         }
+        self.note_back(process.backend);
         self.on_member_initialized(process, result);
         Some(Ok(Ready { handshake, is_first }))
     }
@@ -319,54 +316,14 @@ impl Mux {
         Some(SpawnEnd::Hopeless(Failure { partition: Some(name), ..failure }))
     }
 
-    /// Handles an exit: returns the cause, and the words for people. `None`: it is an older process.
-    pub(crate) fn on_exited(
-        &mut self,
-        process: ProcessId,
-        exit: Exit,
-        stderr: &str,
-    ) -> Option<(Cause, String)> {
-        let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
-        let is_starting = matches!(
-            backend.life.state(),
-            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. }
-        );
-        let remote = self.servers.get(backend.server).launch.remote.as_ref();
-        let stage = if is_starting { Stage::Starting } else { Stage::Ready };
-        let is_unreachable = match exit {
-            Exit::Code(code) if backend.life.has_been_ready() => {
-                remote.is_some_and(|it| it.engine.is_unreachable(code, stage))
-            }
-            Exit::Code(_) | Exit::Signal(_) | Exit::Unknown => false,
-        };
-        // A process that another program has killed says nothing about the next one.
-        if is_starting && (backend.is_terminated() || !exit.is_from_outside()) {
-            backend.life.note_failed_start();
-        }
-        let (cause, end, words) = match backend.ending.take_fault() {
-            Some((cause, fault)) => (cause, format!("was ended ({fault})"), stderr),
-            // One that dies closes its stdout too.
-            None if backend.closed_at.is_some() && matches!(exit, Exit::Code(0) | Exit::Signal(SIGTERM)) => {
-                (Cause::Transport, "was ended (it had closed its stdout)".to_owned(), stderr)
-            }
-            None if is_unreachable => (Cause::Unreachable, format!("cannot be reached ({exit})"), stderr),
-            None if exit.is_from_outside() => (Cause::Crashed, format!("exited ({exit})"), ""),
-            None => (Cause::Crashed, format!("exited ({exit})"), stderr),
-        };
-        let what = match is_starting {
-            true => format!("{end} before it answered initialize{}", tail(words)),
-            false => format!("{end}{}", tail(words)),
-        };
-        Some((cause, what))
-    }
-
     /// Notes that a process is gone, or failed to start.
     pub(crate) fn begin_gone(&mut self, process: ProcessId, cause: Cause, what: String) -> Option<Gone> {
         let now = self.now();
         let goes_on = !self.clients.is_shut_down();
         let chance = self.identity.mixed(self.requests.n_sent());
         let backend = self.backends.get_mut(process.backend)?;
-        let policy = &self.servers.get(backend.server).settings.policy;
+        let settings = &self.servers.get(backend.server).settings;
+        let policy = &settings.policy;
         let before = backend.life.state();
         let died = !matches!(
             before,
@@ -390,7 +347,9 @@ impl Mux {
             LifecycleState::Spawning { .. }
             | LifecycleState::Initializing { .. }
             | LifecycleState::Ready
-            | LifecycleState::Degraded => goes_on && backend.life.would_restart(now, policy, end_of(cause)),
+            | LifecycleState::Degraded => {
+                goes_on && backend.life.would_restart(now, policy, end_of(cause, settings))
+            }
             LifecycleState::Stopped | LifecycleState::Failed => false,
         };
         let outlook = if comes_back { Outlook::Follows } else { Outlook::Ends };
@@ -404,12 +363,14 @@ impl Mux {
         let Gone { process, cause, what, before, is_lost_spare: _, outlook, chance } = gone;
         let waits = self.has_queued_requests(process.backend) || waiting == Demand::Somebody;
         let backend = self.backends.get_mut(process.backend)?;
-        let policy = &self.servers.get(backend.server).settings.policy;
+        let settings = &self.servers.get(backend.server).settings;
+        let policy = &settings.policy;
         let demand = match outlook == Outlook::Follows && (waits || backend.is_primary()) {
             true => Demand::Somebody,
             false => Demand::Nobody,
         };
-        let death = backend.life.exited(now, process.generation, policy, demand, end_of(cause), chance)?;
+        let death =
+            backend.life.exited(now, process.generation, policy, demand, end_of(cause, settings), chance)?;
         backend.pid = None;
         let is_expected = !matches!(before, LifecycleState::Ready | LifecycleState::Degraded);
         let cause = if death == Death::Expected && is_expected { Cause::NotStarted } else { cause };
@@ -459,6 +420,9 @@ impl Mux {
         match next {
             Successor::Follows => {
                 self.drop_replayed(id);
+                if cause == Cause::Unreachable {
+                    self.note_away(id);
+                }
                 self.refuse_queued(id, &wanted.refused);
             }
             Successor::None | Successor::Failed => {
@@ -552,6 +516,7 @@ impl Mux {
         let Some(backend) = self.backends.get_mut(id) else { return };
         let process = backend.process();
         backend.abandon();
+        backend.away = None;
         self.end_progress(id, &failure.message, |_| false);
         self.withdraw_questions(process);
         let owed = |it: &Pending| match it.to {
@@ -697,8 +662,14 @@ impl Mux {
     /// Does the due action for a backend, or returns it.
     pub(crate) fn on_due(&mut self, id: BackendId) -> Due {
         let (now, idle) = (self.now(), self.idle_timeout());
+        self.look_after_away(id);
         let Some(backend) = self.backend(id) else { return Due::Nothing };
         match backend.life.state() {
+            LifecycleState::Spawning { deadline, .. } | LifecycleState::Initializing { deadline, .. }
+                if deadline.is_none_or(|it| it > now) =>
+            {
+                Due::Nothing
+            }
             LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. } => {
                 self.on_startup_timeout(id)
             }
@@ -778,18 +749,6 @@ impl Mux {
     }
 }
 
-/// How lspool ends a process that does not end with its stdin.
-const SIGTERM: i32 = 15;
-
 /// The user's choices for a failed backend.
 pub(crate) const RESTART: &str = "Restart";
 pub(crate) const SHOW_LOG: &str = "Show log";
-
-/// The last lines of stderr, as the end of a sentence.
-fn tail(stderr: &str) -> String {
-    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
-    match lines.split_at(lines.len().saturating_sub(5)).1 {
-        [] => String::new(),
-        last => format!("; end of stderr: {}", last.join(" | ")),
-    }
-}

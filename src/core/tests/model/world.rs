@@ -333,7 +333,11 @@ impl World {
                     self.people.to_measure.push(processes);
                 }
                 Effect::Logs { client, id, .. } => self.logs_answered(client, &id),
-                Effect::RunTool { .. } | Effect::CancelTool(_) | Effect::Look(_) | Effect::Write(_) => {
+                Effect::RunTool { .. }
+                | Effect::CancelTool(_)
+                | Effect::Look(_)
+                | Effect::Write(_)
+                | Effect::Fetch(_) => {
                     unreachable!("there are none")
                 }
                 Effect::WatchEditor(_) => {}

@@ -235,7 +235,14 @@ fn server_without_a_way_to_it_spends_no_budget() {
     let (mut it, policy) = (ready(now), Policy { max_restarts: 1, ..policy() });
     let mut waits = Vec::new();
     for _ in 0..8 {
-        let death = it.exited(now, it.generation(), &policy, Demand::Somebody, End::Unreachable, 0);
+        let death = it.exited(
+            now,
+            it.generation(),
+            &policy,
+            Demand::Somebody,
+            End::Unreachable { longest: Duration::from_secs(30) },
+            0,
+        );
         let LifecycleState::Restarting { at } = it.state() else { panic!("{death:?}") };
         waits.push((at - now).as_secs());
         now = at;
@@ -246,7 +253,14 @@ fn server_without_a_way_to_it_spends_no_budget() {
     let mut wait_after = |ready: Duration| {
         it.ready(now);
         now += ready;
-        it.exited(now, it.generation(), &policy, Demand::Somebody, End::Unreachable, 0);
+        it.exited(
+            now,
+            it.generation(),
+            &policy,
+            Demand::Somebody,
+            End::Unreachable { longest: Duration::from_secs(30) },
+            0,
+        );
         let LifecycleState::Restarting { at } = it.state() else { panic!("{it:?}") };
         let wait = at - now;
         now = at;

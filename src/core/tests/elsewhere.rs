@@ -1,0 +1,203 @@
+//! A server elsewhere: copies of its files, and what happens while there is no way to it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::stage::{EDITOR, Stage, process};
+use crate::{
+    config::{Engine, RemoteConfig, ServerKind},
+    core::event::{Event, Exit, Fetched, Peer, Remote},
+    rpc::PathPair,
+};
+
+fn far() -> Stage {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.server.remote = Some(RemoteConfig { engine: Engine::Ssh, ..RemoteConfig::default() });
+    it.server.policy.backoff.jitter = 0;
+    it.remote = Some(Remote {
+        engine: Engine::Ssh,
+        name: "ssh box".to_owned(),
+        paths: vec![PathPair { local: "/w".to_owned(), remote: "/app".to_owned() }],
+        shell: vec!["box".to_owned()],
+        copies: Some("/cache/far".to_owned()),
+        ..Remote::default()
+    });
+    it.initialize();
+    it.take(EDITOR);
+    it.take(Peer::Backend(process(0, 1)));
+    it
+}
+
+fn ask(it: &mut Stage, id: u32, method: &str, uri: &str) {
+    it.editor(json!({"id": id, "method": method, "params": {"textDocument": {"uri": uri}}}));
+}
+
+/// The process answers the only request that it has got.
+fn answer(it: &mut Stage, generation: u32, result: &Value) -> Value {
+    let by = process(0, generation);
+    let asked = it.take(Peer::Backend(by)).remove(0);
+    it.server(by, json!({"id": asked["id"], "result": result}));
+    asked
+}
+
+fn fetched(it: &mut Stage, files: &[&str]) {
+    let (number, wanted) = it.fetches.remove(0);
+    assert!(files.iter().all(|file| wanted.iter().any(|it| it == file)), "{wanted:?}");
+    let files = files.iter().map(ToString::to_string).collect();
+    it.event(Event::Fetched(Fetched { number, files }));
+}
+
+#[test]
+fn only_the_answer_with_a_foreign_file_waits_for_its_copy() {
+    let mut it = far();
+    ask(&mut it, 1, "textDocument/definition", "file:///w/a.py");
+    answer(&mut it, 1, &json!([{"uri": "file:///usr/lib/os.py"}, {"uri": "file:///app/b.py"}]));
+    ask(&mut it, 2, "textDocument/hover", "file:///w/a.py");
+    answer(&mut it, 1, &json!({"contents": "file:///usr/lib/os.py"}));
+    let told = it.take(EDITOR);
+    assert_eq!((told.len(), &told[0]["id"]), (1, &json!(2)), "{told:?}");
+    fetched(&mut it, &["/usr/lib/os.py"]);
+    let copy = "file:///cache/far/usr/lib/os.py";
+    assert_eq!(
+        it.take(EDITOR)[0],
+        json!({"jsonrpc": "2.0", "id": 1, "result": [{"uri": copy}, {"uri": "file:///w/b.py"}]})
+    );
+
+    ask(&mut it, 3, "textDocument/definition", copy);
+    let asked = answer(&mut it, 1, &json!([{"uri": "file:///usr/lib/os.py"}]));
+    assert_eq!(asked["params"]["textDocument"]["uri"], "file:///usr/lib/os.py");
+    assert_eq!(it.take(EDITOR)[0]["result"], json!([{"uri": copy}]), "it has been copied");
+    assert!(it.fetches.is_empty());
+
+    // It cannot be copied.
+    ask(&mut it, 4, "textDocument/definition", copy);
+    answer(&mut it, 1, &json!([{"uri": "file:///usr/lib/large.py"}]));
+    fetched(&mut it, &[]);
+    assert_eq!(it.take(EDITOR)[0]["result"], json!([{"uri": "file:///usr/lib/large.py"}]));
+
+    it.server(
+        process(0, 1),
+        json!({"method": "textDocument/publishDiagnostics",
+        "params": {"uri": "file:///usr/lib/x.py", "diagnostics": []}}),
+    );
+    assert_eq!((it.take(EDITOR).len(), it.fetches.len()), (1, 0), "nobody opens it because of that");
+}
+
+#[test]
+fn document_that_the_server_shows_is_copied_first() {
+    let mut it = far();
+    let show = json!({"uri": "file:///usr/lib/os.py"});
+    it.server(process(0, 1), json!({"id": "s", "method": "window/showDocument", "params": show}));
+    assert!(it.take(EDITOR).is_empty());
+    fetched(&mut it, &["/usr/lib/os.py"]);
+    assert_eq!(it.take(EDITOR)[0]["params"]["uri"], "file:///cache/far/usr/lib/os.py");
+}
+
+#[test]
+fn answer_of_a_dead_process_that_waits_for_a_copy_is_not_given() {
+    let mut it = far();
+    ask(&mut it, 1, "textDocument/definition", "file:///w/a.py");
+    answer(&mut it, 1, &json!([{"uri": "file:///usr/lib/os.py"}]));
+    it.exited(process(0, 1), Exit::Signal(9));
+    fetched(&mut it, &["/usr/lib/os.py"]);
+    assert!(it.take(EDITOR).is_empty());
+    ready(&mut it, 2);
+    answer(&mut it, 2, &json!([{"uri": "file:///usr/lib/os.py"}]));
+    fetched(&mut it, &["/usr/lib/os.py"]);
+    let told = it.take(EDITOR);
+    assert_eq!((told.len(), &told[0]["result"][0]["uri"]), (1, &json!("file:///cache/far/usr/lib/os.py")));
+}
+
+/// The process answers `initialize`, and gets the session.
+fn ready(it: &mut Stage, generation: u32) {
+    let next = process(0, generation);
+    let asked = it.take(Peer::Backend(next));
+    assert_eq!(asked[0]["method"], "initialize");
+    it.server(next, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+    let mut told = it.take(Peer::Backend(next));
+    assert_eq!(told.remove(0)["method"], "initialized");
+    for message in told {
+        it.put_back(Peer::Backend(next), message);
+    }
+}
+
+/// The engine does not get there, this often.
+fn no_way(it: &mut Stage, generations: impl IntoIterator<Item = u32>) {
+    for generation in generations {
+        it.exited(process(0, generation), Exit::Code(255));
+    }
+}
+
+fn state(it: &mut Stage) -> Value {
+    it.editor(json!({"id": "status", "method": "lspool/status"}));
+    it.event(super::stage::measured(Vec::new()));
+    let told = it.take(EDITOR);
+    told.iter().find(|it| it["id"] == "status").unwrap()["result"]["backends"][0].clone()
+}
+
+#[test]
+fn request_waits_for_the_way_and_then_fails() {
+    let mut it = far();
+    ask(&mut it, 1, "textDocument/hover", "file:///w/a.py");
+    no_way(&mut it, [1, 2]);
+    assert_eq!(state(&mut it)["state"], "unreachable");
+    it.pass(Duration::from_secs(1));
+    no_way(&mut it, [3]);
+    it.pass(Duration::from_millis(1500));
+    ask(&mut it, 2, "textDocument/hover", "file:///w/a.py");
+    it.pass(Duration::from_secs(1));
+    no_way(&mut it, [4]);
+    assert!(it.take(EDITOR).is_empty());
+    it.pass(Duration::from_secs(2));
+    let told = it.take(EDITOR);
+    let said = "lspool: copilot cannot be reached (ssh box); lspool keeps trying";
+    assert_eq!((told.len(), &told[0]["params"]["message"]), (1, &json!(said)), "{told:?}");
+    it.pass(Duration::from_secs(5));
+    let told = it.take(EDITOR);
+    assert_eq!(
+        (told.len(), &told[0]["id"], &told[0]["error"]["code"]),
+        (1, &json!(1), &json!(-32803)),
+        "{told:?}"
+    );
+    let data = &told[0]["error"]["data"]["lspool"];
+    assert_eq!((&data["cause"], &data["retry"]), (&json!("unreachable"), &json!(true)));
+    it.pass(Duration::from_secs(10));
+    assert_eq!(it.take(EDITOR)[0]["id"], 2);
+    assert_eq!(state(&mut it)["crashes"], 0);
+}
+
+#[test]
+fn request_makes_the_next_attempt_come_at_once() {
+    let mut it = far();
+    no_way(&mut it, [1, 2]);
+    for generation in 3..8 {
+        it.pass(Duration::from_secs(16));
+        no_way(&mut it, [generation]);
+    }
+    it.pass(Duration::from_secs(1));
+    assert_eq!(it.spawned.last(), Some(&process(0, 7)));
+    ask(&mut it, 1, "textDocument/hover", "file:///w/a.py");
+    assert_eq!(it.spawned.last(), Some(&process(0, 7)), "the last attempt was just now");
+    it.pass(Duration::from_secs(1));
+    ask(&mut it, 2, "textDocument/hover", "file:///w/a.py");
+    it.pass(Duration::ZERO);
+    assert_eq!(it.spawned.last(), Some(&process(0, 8)));
+    let told = it.take(EDITOR);
+    assert_eq!(told.len(), 1, "that it is away: {told:?}");
+
+    let next = process(0, 8);
+    let asked = it.take(Peer::Backend(next));
+    it.server(next, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+    let asked = it.take(Peer::Backend(next));
+    let hovers: Vec<&Value> = asked.iter().filter(|it| it["method"] == "textDocument/hover").collect();
+    assert_eq!(hovers.len(), 2, "{asked:?}");
+    for hover in hovers {
+        it.server(next, json!({"id": hover["id"], "result": null}));
+    }
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["params"]["message"], "lspool: copilot can be reached again");
+    assert_eq!((told.len(), &told[1]["id"], &told[2]["id"]), (3, &json!(1), &json!(2)), "{told:?}");
+    it.pass(Duration::from_mins(1));
+    assert!(it.take(EDITOR).is_empty());
+}

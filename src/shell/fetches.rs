@@ -1,0 +1,188 @@
+//! Read-only copies of files that only the other side of a server has.
+//!
+//! One run of a shell there writes the files of one answer to its stdout. Owns the runs, **one at a time**, and
+//! decides nothing: what is not copied within the limits has no copy.
+
+use std::{
+    collections::VecDeque,
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    task::{spawn_blocking, spawn_local},
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    elsewhere::quoted,
+    inbox::Events,
+    process::{Request, Spawned, Starting, World},
+};
+use crate::core::event::{Event, Fetch, Fetched, Launch};
+
+/// How long a run may take.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// The largest file that is copied, in bytes.
+const LARGEST: u64 = 8 << 20;
+
+/// So many bytes are read in a run.
+const MOST: u64 = 4 * LARGEST;
+
+/// What the shell writes before the first file. A login script may write something before.
+const BEGIN: &str = "lspool: files";
+
+/// The runs.
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    is_running: bool,
+    waiting: VecDeque<Fetch>,
+}
+
+impl Fetches {
+    /// Copies files after the earlier ones; [`Event::Fetched`] names those that have a copy then.
+    pub(super) fn fetch<W: World>(&mut self, fetch: Fetch, world: &mut W, events: &Events) {
+        self.waiting.push_back(fetch);
+        if !self.is_running {
+            self.next(world, events);
+        }
+    }
+
+    /// Notes that a run is over, and begins the next one.
+    pub(super) fn next<W: World>(&mut self, world: &mut W, events: &Events) {
+        self.is_running = false;
+        let Some(Fetch { number, launch, files }) = self.waiting.pop_front() else { return };
+        self.is_running = true;
+        let remote = launch.remote.as_ref().filter(|it| !it.shell.is_empty());
+        let Some((remote, folder)) = remote.and_then(|it| Some((it, it.copies.clone()?))) else {
+            return events.tell(Event::Fetched(Fetched { number, files: Vec::new() }));
+        };
+        let shell = Launch { args: remote.shell.clone(), remote: None, ..Launch::clone(&launch) };
+        let (starting, events) = (world.spawn(Arc::new(shell)), events.clone());
+        spawn_local(async move {
+            let mut copied = Vec::new();
+            if let Err(error) = run(starting, &files, Path::new(&folder), &mut copied).await {
+                tracing::warn!(%error, n = files.len(), copied = copied.len(), "could not copy files from elsewhere");
+            }
+            events.tell(Event::Fetched(Fetched { number, files: copied }));
+        });
+    }
+}
+
+async fn run(
+    starting: Starting,
+    files: &[String],
+    folder: &Path,
+    copied: &mut Vec<String>,
+) -> io::Result<()> {
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
+    let until = Instant::now() + LIMIT;
+    let started = timeout_at(until, starting).await.map_err(late)?;
+    let mut spawned = started.map_err(|failure| io::Error::other(failure.message))?;
+    let outcome = timeout_at(until, copy_all(&mut spawned, files, folder, copied)).await;
+    spawned.leader.signal(Request::Kill);
+    spawned.leader.reap().await;
+    outcome.map_err(late)?
+}
+
+async fn copy_all(
+    spawned: &mut Spawned,
+    files: &[String],
+    folder: &Path,
+    copied: &mut Vec<String>,
+) -> io::Result<()> {
+    spawned.stdin.write_all(script(files).as_bytes()).await?;
+    spawned.stdin.shutdown().await?;
+    let mut output = BufReader::new((&mut spawned.stdout).take(MOST));
+    let mut line = String::new();
+    while line.trim_end() != BEGIN {
+        line.clear();
+        if output.read_line(&mut line).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    for file in files {
+        line.clear();
+        output.read_line(&mut line).await?;
+        // It is not there, or too large.
+        let Ok(len) = line.trim_end().parse::<usize>() else { continue };
+        if len as u64 > LARGEST {
+            return Err(io::Error::other("a file is larger than it may be"));
+        }
+        let mut content = vec![0; len];
+        output.read_exact(&mut content).await?;
+        let path = folder.join(file.trim_start_matches('/'));
+        spawn_blocking(move || write(&path, &content)).await??;
+        copied.push(file.clone());
+    }
+    Ok(())
+}
+
+/// Writes for each file its size and its content.
+fn script(files: &[String]) -> String {
+    let one = format!(
+        "one() {{ if [ -f \"$1\" ] && [ -r \"$1\" ] && s=$(wc -c <\"$1\") && [ \"$s\" -le {LARGEST} ]; then echo $s; \
+         cat \"$1\"; else echo -; fi; }}\necho {}\n",
+        quoted(BEGIN)
+    );
+    files.iter().fold(one, |all, file| format!("{all}one {}\n", quoted(file))) + "exit\n"
+}
+
+/// Puts a copy into its place. Somebody may be reading an earlier one.
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = folder.join(name);
+    // One of an lspool that has died while it wrote.
+    fs::remove_file(&new).ok();
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(&new)?;
+    file.write_all(content).and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
+        fs::remove_file(&new).ok();
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn shell_writes_files_with_their_sizes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (odd, large) = (folder.path().join("it's $(x)\n.py"), folder.path().join("large"));
+        fs::write(&odd, "text\n").unwrap();
+        fs::File::create(&large).unwrap().set_len(LARGEST + 1).unwrap();
+        let files = [&odd, &large, &folder.path().join("missing"), &folder.path().to_owned(), &odd];
+        let files = files.map(|it| it.to_str().unwrap().to_owned());
+        let mut shell = std::process::Command::new("sh");
+        shell.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        shell.stdin.take().unwrap().write_all(script(&files).as_bytes()).unwrap();
+        let output = shell.wait_with_output().unwrap();
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            format!("{BEGIN}\n5\ntext\n-\n-\n-\n5\ntext\n")
+        );
+    }
+
+    #[test]
+    fn copy_is_read_only_and_replaces_an_earlier_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b.py");
+        for content in ["one", "two"] {
+            write(&path, content.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o400);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+}

@@ -16,6 +16,7 @@ pub(crate) mod presets;
 mod problem;
 mod read;
 mod remote;
+mod share;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ pub(crate) use remote::Stage;
 pub use remote::{Cleanup, Engine, RemoteConfig, runs_elsewhere};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+pub use share::{ShareMode, ShareViews};
 pub(crate) use suggest::nearest;
 pub use workers::{OrchestrationConfig, WorkerConfig};
 

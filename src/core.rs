@@ -16,11 +16,11 @@ mod code_tools;
 mod copilot;
 pub mod event;
 mod identity;
-mod ids;
+pub(crate) mod ids;
 mod messages;
 pub(crate) mod mux;
 mod process_events;
-mod purpose;
+pub(crate) mod purpose;
 
 /// What fuzz targets reach of the inside.
 #[cfg(feature = "testing")]

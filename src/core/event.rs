@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub use self::{
-    launch::{Launch, Remote},
+    launch::{Launch, Remote, Share},
     started::{Recalled, Started},
 };
 
@@ -725,6 +725,8 @@ pub enum Effect {
         /// Whether to send further lines.
         follow: bool,
     },
+    /// Write the queue of a client, and close its connection; answered by [`Event::Closed`] of that client.
+    HangUp(ClientId),
     /// Close the stdin of a process after its queue. It may handle its messages, and end.
     CloseInput(ProcessId),
     /// Tell [`Event::Drained`] when little is left to be written to a process.

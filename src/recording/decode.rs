@@ -126,6 +126,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::Write
         | Kind::Measure
         | Kind::Logs
+        | Kind::HangUp
         | Kind::CloseInput
         | Kind::AwaitDrained
         | Kind::Terminate

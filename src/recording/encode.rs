@@ -60,6 +60,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::CancelTool(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
+        | Effect::HangUp(_)
         | Effect::CloseInput(_)
         | Effect::AwaitDrained(_)
         | Effect::Terminate(_)
@@ -317,6 +318,7 @@ impl Encoder {
                 let data = self.own(&format::Logs { backend: backend.0, id, follow: *follow });
                 line(Kind::Logs).peer(Peer::Client(*client)).data(&data).finish()
             }
+            Effect::HangUp(client) => line(Kind::HangUp).peer(Peer::Client(*client)).finish(),
             Effect::CloseInput(process) => {
                 let data = self.own(&format::OfProcess { process: (*process).into() });
                 line(Kind::CloseInput).data(&data).finish()

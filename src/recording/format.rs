@@ -201,6 +201,8 @@ pub enum Kind {
     Measure,
     /// Out: send a backend's stderr to `peer`. [`Logs`].
     Logs,
+    /// Out: close the connection of `peer`.
+    HangUp,
     /// Out: close the stdin of a process. [`OfProcess`].
     CloseInput,
     /// Out: tell when a process has read nearly all that it was told. [`OfProcess`].

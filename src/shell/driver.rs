@@ -436,6 +436,10 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::WatchEditor(pid) => self.watch_editor(pid),
             Effect::Spawn(id, launch) => self.spawn(id, launch),
             Effect::Adopt { spare, process } => self.adopt(spare, process),
+            Effect::HangUp(client) => {
+                let error = Some("lspool closed the connection".to_owned());
+                self.own.push_back(Event::Closed { peer: Peer::Client(client), error });
+            }
             Effect::CloseInput(id) => {
                 if let Some(process) = self.processes.get(&id) {
                     process.outbox.close();

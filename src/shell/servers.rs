@@ -60,6 +60,7 @@ mod tests {
             write_stall,
             root: None,
             remote: None,
+            share: None,
         }
     }
 

@@ -86,6 +86,7 @@ fn launch() -> Arc<Launch> {
         write_stall: Duration::from_mins(1),
         root: None,
         remote: None,
+        share: None,
     })
 }
 

@@ -29,6 +29,7 @@ fn target(name: &str, kind: Option<ServerKind>) -> Target {
         write_stall: Duration::from_mins(1),
         root: None,
         remote: None,
+        share: None,
     };
     let startup_timeout = Duration::from_millis(1500);
     let server = ServerConfig { kind, startup_timeout, ..ServerConfig::default() };

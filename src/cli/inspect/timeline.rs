@@ -337,6 +337,7 @@ impl Timeline {
             | format::Kind::WriteTranscript
             | format::Kind::RemoveTranscript
             | format::Kind::RemoveTranscripts
+            | format::Kind::HangUp
             | format::Kind::LoadTeams
             | format::Kind::WriteTeam
             | format::Kind::RemoveTeam

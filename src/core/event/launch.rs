@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{Engine, runs_elsewhere},
+    config::{Engine, ShareViews, runs_elsewhere},
     rpc::PathPair,
 };
 
@@ -32,6 +32,25 @@ pub struct Launch {
     /// Set if the program runs the server elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Remote>,
+    /// Set if several clients may use one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+}
+
+/// How several clients use one process of a server: by a hub.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// The name of the server's section.
+    pub server: String,
+    /// What must be equal for two clients to use one process: the names of things, and their values.
+    pub key: Vec<(String, String)>,
+    /// How long the process stays without clients.
+    pub idle: Duration,
+    /// What becomes of clients whose texts differ.
+    pub views: ShareViews,
+    /// The limit of clients.
+    pub limit: usize,
 }
 
 impl Launch {

@@ -258,6 +258,7 @@ impl Stage {
                 Effect::Remember(it, result) => {
                     self.remembered.insert(it.member, serde_json::from_slice(&result).unwrap());
                 }
+                Effect::HangUp(_) => unreachable!("no client is sent away"),
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::AwaitDrained(process) => self.feeding.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
@@ -288,6 +289,7 @@ impl Stage {
             write_stall: Duration::from_mins(1),
             root: None,
             remote: None,
+            share: None,
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),

@@ -378,6 +378,7 @@ pub fn target(
         write_stall: server.write_stall,
         root: None,
         remote: None,
+        share: None,
     };
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
 }
@@ -446,6 +447,7 @@ fn nothing(server: &ServerConfig) -> Launch {
         write_stall: server.write_stall,
         root: None,
         remote: None,
+        share: None,
     }
 }
 

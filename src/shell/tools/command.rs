@@ -79,6 +79,7 @@ pub(super) fn launch(
         write_stall: Duration::MAX,
         root: None,
         remote: None,
+        share: None,
     }
 }
 

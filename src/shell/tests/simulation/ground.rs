@@ -247,6 +247,7 @@ impl Search for Searched {
             write_stall: Duration::from_mins(1),
             root: None,
             remote: None,
+            share: None,
         };
         Ok(Prepared {
             config: Arc::new(Config::default()),

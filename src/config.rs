@@ -39,7 +39,7 @@ pub(crate) use remote::Stage;
 pub use remote::{Cleanup, Engine, RemoteConfig, runs_elsewhere};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-pub use share::{ShareMode, ShareViews};
+pub use share::{ShareConfig, ShareMode, ShareViews};
 pub(crate) use suggest::nearest;
 pub use workers::{OrchestrationConfig, WorkerConfig};
 
@@ -253,6 +253,9 @@ pub struct ServerConfig {
     /// Where it runs, if not beside lspool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteConfig>,
+    /// Whether several clients use one process, and how.
+    #[serde(skip_serializing_if = "ShareConfig::is_default")]
+    pub share: ShareConfig,
     /// In a group: the `languageId`s of the documents that lspool opens in it; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub languages: Vec<String>,
@@ -477,6 +480,7 @@ impl Default for ServerConfig {
             isolation: Isolation::default(),
             on_limit: OnLimit::default(),
             remote: None,
+            share: ShareConfig::default(),
             languages: Vec::new(),
             files: Vec::new(),
             root_markers: Vec::new(),

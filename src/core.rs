@@ -183,6 +183,7 @@ impl Proxy {
             Event::Prepared(Ok(prepared)) => self.on_prepared(*prepared),
             Event::Prepared(Err(message)) => self.mux.on_unprepared(&message),
             Event::Displaced(process, displaced) => self.mux.on_displaced(process, &displaced),
+            Event::Unshared(process, why) => self.mux.on_unshared(process, why),
             Event::Spawned { process, pid } => self.on_spawned(process, pid),
             Event::SpawnFailed(process, failure) => match self.mux.on_spawn_failed(process, &failure) {
                 Some(SpawnEnd::Gone(cause, what)) => self.on_gone(process, cause, what),
@@ -275,7 +276,11 @@ impl Proxy {
         }
         let commands = offered_commands(self.mux.title(), self.copilot.is_some(), self.mux.identity());
         self.mux.server_mut(server).commands = commands;
-        start_waiting(&mut self.copilot, &mut self.mux);
+        // Whether others can share a process depends on the editor's parameters.
+        let is_shared = self.mux.is_any_shared();
+        if !is_shared {
+            start_waiting(&mut self.copilot, &mut self.mux);
+        }
         self.mux.look_at_memory();
         for frame in early {
             if self.mux.is_opening(&frame) {
@@ -288,6 +293,9 @@ impl Proxy {
             } else {
                 self.on_editor_frame(frame);
             }
+        }
+        if is_shared {
+            start_waiting(&mut self.copilot, &mut self.mux);
         }
     }
 

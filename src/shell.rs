@@ -28,6 +28,7 @@ mod reader;
 pub mod record;
 mod servers;
 mod settings;
+pub mod shared;
 pub mod signals;
 pub mod stdio;
 pub mod system;

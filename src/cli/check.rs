@@ -381,6 +381,7 @@ impl Core for Trials {
             | Event::EditorReads(_)
             | Event::Muttered(_)
             | Event::Displaced(..)
+            | Event::Unshared(..)
             | Event::Drained(_)
             | Event::Spawned { .. }
             | Event::SpawnFailed(..)

@@ -182,6 +182,14 @@ pub struct Group {
     pub others: Vec<Member>,
 }
 
+impl Group {
+    /// As in a recording.
+    pub(crate) fn masked(mut self) -> Group {
+        self.others.iter_mut().for_each(|it| it.launch = it.launch.masked());
+        self
+    }
+}
+
 /// A server of a group.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -552,6 +560,8 @@ pub enum Event {
     Prepared(Result<Box<Prepared>, String>),
     /// The process of an [`Effect::Spawn`], which is told next, is not in its working folder.
     Displaced(ProcessId, Displaced),
+    /// The process of an [`Effect::Spawn`], which is told next, is not shared with other clients: for this reason.
+    Unshared(ProcessId, String),
     /// The process of an [`Effect::Spawn`] runs.
     Spawned {
         /// The process.

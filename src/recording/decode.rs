@@ -101,6 +101,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         Kind::FilesChanged => Event::FilesChanged,
         Kind::EditorReads => Event::EditorReads(data::<format::EditorReads>(line)?.reads),
         Kind::Displaced => Event::Displaced(process(line)?, data(line)?),
+        Kind::Unshared => Event::Unshared(process(line)?, data::<format::Unshared>(line)?.why),
         Kind::Muttered => Event::Muttered(process(line)?),
         Kind::Drained => Event::Drained(process(line)?),
         Kind::Stalled => Event::Stalled(peer(line)?),

@@ -119,11 +119,11 @@ impl Encoder {
                     name: it.name.clone(),
                     config: Box::new(it.config.as_ref().clone()),
                     server: Box::new(it.server.clone()),
-                    launch: Box::new(it.launch.as_ref().clone()),
+                    launch: Box::new(it.launch.masked()),
                     missing: it.missing.clone(),
                     warnings: it.warnings.clone(),
                     transcripts: it.transcripts.clone(),
-                    group: it.group.clone(),
+                    group: it.group.clone().map(crate::core::event::Group::masked),
                     has_code_tools: it.has_code_tools,
                 });
                 line(Kind::Prepared).data(&data).finish()
@@ -135,6 +135,10 @@ impl Encoder {
             Event::Displaced(process, displaced) => {
                 let data = self.own(displaced);
                 line(Kind::Displaced).peer(Peer::Backend(*process)).data(&data).finish()
+            }
+            Event::Unshared(process, why) => {
+                let data = self.own(&format::Unshared { why: why.clone() });
+                line(Kind::Unshared).peer(Peer::Backend(*process)).data(&data).finish()
             }
             Event::Spawned { process, pid } => {
                 let data = self.own(&format::Spawned { process: (*process).into(), pid: *pid });
@@ -243,7 +247,7 @@ impl Encoder {
                 line(Kind::WatchEditor).data(&data).finish()
             }
             Effect::Spawn(process, launch) => {
-                let launch = Box::new(launch.as_ref().clone());
+                let launch = Box::new(launch.masked());
                 let data = self.own(&format::Spawn { process: (*process).into(), backend, launch });
                 line(Kind::Spawn).data(&data).finish()
             }

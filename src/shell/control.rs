@@ -15,7 +15,9 @@ use tokio::{
 };
 
 pub use place::{Instance, check, folders, instances};
+pub(super) use place::{is_refused, make};
 pub use socket::{Place, Socket};
+pub(super) use socket::{accept, listen};
 
 use super::{
     inbox::{Events, Inbox, inbox},

@@ -344,6 +344,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Exited { process, .. }
             | Event::TranscriptWritten { process, .. }
             | Event::Displaced(process, _)
+            | Event::Unshared(process, _)
             | Event::Muttered(process)
             | Event::Drained(process) => name(process),
             Event::TeamsLoaded(_) | Event::TeamWritten { .. } => {}

@@ -12,7 +12,7 @@
 //!   environment.
 //!
 //! Protocol, a line each: `+PGID` and `-PGID` at spawn and before reaping; `d PATH` and `D PATH` when a private
-//! folder or socket appears and disappears; `quit` at an orderly end.
+//! folder or socket appears and disappears; `h PATH` for the socket of a hub; `quit` at an orderly end.
 
 use std::{
     collections::BTreeSet,
@@ -28,6 +28,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group, setsid, test_kill_process_group};
 
+use super::shared::HubPlace;
+
 /// The subcommand that runs [`serve`].
 pub const SUBCOMMAND: &str = "guard";
 
@@ -39,6 +41,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// From SIGKILL until the guard stops waiting.
 const LAST_WAIT: Duration = Duration::from_millis(800);
 const POLL: Duration = Duration::from_millis(20);
+/// How long others may be at the lock of a hub that has died.
+const RETIREMENT: Duration = Duration::from_millis(500);
 
 /// A mark of the processes of one lspool: its pid and start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +69,8 @@ pub struct Guard {
     mark: Mark,
     groups: BTreeSet<u32>,
     folders: BTreeSet<PathBuf>,
+    /// In a hub: the place of its socket.
+    hub: Option<HubPlace>,
     running: Option<(Child, ChildStdin)>,
     /// Guards that have closed their pipe and are not reaped yet: a dying process closes its pipe first.
     dying: Vec<Child>,
@@ -83,6 +89,7 @@ impl Guard {
             mark,
             groups: BTreeSet::new(),
             folders: BTreeSet::new(),
+            hub: None,
             running: None,
             dying: Vec::new(),
             n_restarts: 0,
@@ -138,6 +145,12 @@ impl Guard {
         }
     }
 
+    /// Sets the place of a hub, whose socket and lock the guard removes.
+    pub(super) fn add_hub(&mut self, place: &HubPlace) {
+        self.hub = Some(place.clone());
+        self.tell(&path_line(b"h ", place.socket()));
+    }
+
     /// Starts the guard if it does not run, and writes all groups and folders.
     pub fn start(&mut self) {
         if self.running.is_some() {
@@ -153,6 +166,9 @@ impl Guard {
                 }
                 for folder in &self.folders {
                     all.extend_from_slice(&path_line(b"d ", folder));
+                }
+                if let Some(place) = &self.hub {
+                    all.extend_from_slice(&path_line(b"h ", place.socket()));
                 }
                 if let Some((_, pipe)) = &mut self.running
                     && let Err(error) = pipe.write_all(&all)
@@ -250,6 +266,7 @@ fn path_line(verb: &[u8], folder: &Path) -> Vec<u8> {
 struct Charge {
     groups: BTreeSet<i32>,
     folders: BTreeSet<PathBuf>,
+    hub: Option<HubPlace>,
 }
 
 /// Why the pipe ended.
@@ -306,6 +323,9 @@ fn listen(pipe: impl Read, charge: &mut Charge) -> Farewell {
             [b'd', b' ', folder @ ..] => {
                 charge.folders.insert(OsString::from_vec(folder.to_vec()).into());
             }
+            [b'h', b' ', socket @ ..] => {
+                charge.hub = Some(HubPlace::at(OsString::from_vec(socket.to_vec()).into()));
+            }
             [b'D', b' ', folder @ ..] => {
                 charge.folders.remove(Path::new(OsStr::from_bytes(folder)));
             }
@@ -328,6 +348,9 @@ fn end(charge: &Charge, mark: &OsStr) {
     for folder in &charge.folders {
         // It may be removed already, and there is nobody to report to.
         fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder)).ok();
+    }
+    if let Some(place) = &charge.hub {
+        place.retire(RETIREMENT);
     }
 }
 

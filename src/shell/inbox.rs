@@ -154,6 +154,7 @@ pub(super) fn kind(event: &Event) -> &'static str {
         Event::Unwritable(_) => "an unwritable client",
         Event::Prepared(_) => "what was prepared",
         Event::Displaced(..) => "a process elsewhere",
+        Event::Unshared(..) => "a process that is not shared",
         Event::Spawned { .. } => "the start of a process",
         Event::SpawnFailed(..) => "a failed start",
         Event::Exited { .. } => "the end of a process",

@@ -275,6 +275,7 @@ where
                 stdout: Box::new(stdout),
                 stderr: Box::new(stderr),
                 displaced: None,
+                unshared: None,
             })
         })
     }

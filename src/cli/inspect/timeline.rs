@@ -330,6 +330,7 @@ impl Timeline {
             | format::Kind::EditorReads
             | format::Kind::Muttered
             | format::Kind::Displaced
+            | format::Kind::Unshared
             | format::Kind::Drained
             | format::Kind::Timeout
             | format::Kind::Prepare

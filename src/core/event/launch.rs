@@ -51,9 +51,25 @@ pub struct Share {
     pub views: ShareViews,
     /// The limit of clients.
     pub limit: usize,
+    /// The editor of this client, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub editor: Option<String>,
+}
+
+impl Share {
+    /// Without hashes, which are those of another text once that is masked.
+    pub(crate) fn masked(mut self) -> Share {
+        self.key.iter_mut().filter(|(_, value)| value.starts_with('#')).for_each(|it| it.1.truncate(1));
+        self
+    }
 }
 
 impl Launch {
+    /// As in a recording.
+    pub(crate) fn masked(&self) -> Launch {
+        Launch { share: self.share.clone().map(Share::masked), ..self.clone() }
+    }
+
     /// Whether the server sees other processes than lspool does.
     pub fn is_elsewhere(&self) -> bool {
         self.remote.is_some() || runs_elsewhere(&self.program)

@@ -16,6 +16,7 @@ use super::{
     remote::{Words, engine_args, is_for_engine, mounts, place_name, usable},
     roots,
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
+    share::share,
 };
 use crate::{
     agents::{Registry, unknown_tiers, unused_by_leads},
@@ -154,6 +155,7 @@ fn find_members(plan: &Plan, config: &Config, workspace: &Workspace, env: &Env) 
         let member = match target(&name, &server, workspace, env) {
             Ok(Target { server, mut launch, .. }) => {
                 launch.root = if is_alone { None } else { own_root(&server, workspace) };
+                launch.share = share(&name, &server, &launch, workspace, env);
                 Member { name, server, launch, missing: None }
             }
             Err(missing) if is_alone && server.policy.required => return Err(missing.message),
@@ -431,6 +433,7 @@ fn elsewhere(
         write_stall: server.write_stall,
         root: None,
         remote: Some(Remote { engine: remote.engine, name: place_name(remote), paths }),
+        share: None,
     };
     let (name, server) = (name.to_owned(), server.clone());
     Ok(Target { name, server, launch, place: found.place, skipped: found.skipped })

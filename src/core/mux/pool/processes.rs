@@ -3,7 +3,7 @@
 //! The end of a process takes three steps, so that a higher owner can say in between what is still wanted:
 //! [`Mux::begin_gone`], [`Mux::decide_gone`], [`Mux::finish_gone`].
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
@@ -146,9 +146,11 @@ impl Mux {
         let handshake = if is_editors { Handshake::Editor } else { Handshake::Own };
         backend.life.spawn(now, handshake, now + server.settings.startup_timeout);
         backend.begin(now);
-        let spawn = Effect::Spawn(backend.process(), Arc::clone(&server.launch));
+        let process = backend.process();
         self.backends.set_paths(id, &server.launch);
-        self.act(spawn);
+        if let Some(launch) = self.launch_for(id) {
+            self.act(Effect::Spawn(process, launch));
+        }
         Ok(())
     }
 
@@ -327,10 +329,9 @@ impl Mux {
         stderr: &str,
     ) -> Option<(Cause, String)> {
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
-        let is_starting = matches!(
-            backend.life.state(),
-            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. }
-        );
+        let is_starting = backend.is_starting();
+        let told = backend.sharing.take_end();
+        let (exit, stderr) = told.as_ref().map_or((exit, stderr), |(exit, stderr)| (*exit, stderr));
         let remote = self.servers.get(backend.server).launch.remote.as_ref();
         let stage = if is_starting { Stage::Starting } else { Stage::Ready };
         let is_unreachable = match exit {
@@ -348,6 +349,9 @@ impl Mux {
             // One that dies closes its stdout too.
             None if backend.closed_at.is_some() && matches!(exit, Exit::Code(0) | Exit::Signal(SIGTERM)) => {
                 (Cause::Transport, "was ended (it had closed its stdout)".to_owned(), stderr)
+            }
+            None if exit == Exit::Unknown && backend.sharing.is_shared() => {
+                (Cause::Crashed, "is gone with its hub".to_owned(), stderr)
             }
             None if is_unreachable => (Cause::Unreachable, format!("cannot be reached ({exit})"), stderr),
             None if exit.is_from_outside() => (Cause::Crashed, format!("exited ({exit})"), ""),
@@ -570,6 +574,7 @@ impl Mux {
     pub(crate) fn reset_restarts(&mut self, id: BackendId) {
         if let Some(backend) = self.backends.get_mut(id) {
             backend.life.reset_restarts();
+            backend.sharing.reset();
         }
     }
 

@@ -388,6 +388,7 @@ impl World for Plant {
                 stdout: Box::new(stdout),
                 stderr: Box::new(stderr),
                 displaced: None,
+                unshared: None,
             })
         })
     }

@@ -10,7 +10,7 @@ use rustix::{
 };
 use tokio::{
     io::{duplex, sink},
-    task::spawn_local,
+    task::{spawn_local, yield_now},
 };
 
 use super::{NOTHING_TO_SERVE, log, world};
@@ -35,6 +35,9 @@ const OTHERS: usize = 8;
 const STALL: Duration = Duration::from_mins(1);
 /// How long others may be at the lock when a hub ends.
 const RETIREMENT: Duration = Duration::from_millis(500);
+
+/// How often each task has a turn after the end of the hub.
+const LAST_TURNS: usize = 16;
 
 /// Serves until the hub ends.
 pub(super) fn run() -> ExitCode {
@@ -80,6 +83,10 @@ async fn drive(driver: Driver<Hub, System>) -> i32 {
     let (silent, _kept) = duplex(1);
     let running = driver.run(Box::new(silent), Box::new(sink()), signals::listen());
     let code = spawn_local(running).await;
+    // The tasks that write to clients have the last words of the hub.
+    for _ in 0..LAST_TURNS {
+        yield_now().await;
+    }
     code.unwrap_or(driver::INTERNAL_ERROR)
 }
 

@@ -2,6 +2,7 @@ mod code_tools;
 mod groups;
 mod remote;
 mod secrets;
+mod share;
 
 use expect_test::{Expect, expect, expect_file};
 
@@ -162,6 +163,7 @@ level = "trace"
             env: [("A".to_owned(), "1".to_owned()), ("B".to_owned(), String::new())].into(),
             cwd: Some("~/work".into()),
             remote: None,
+            share: ShareConfig::default(),
             kind: Some(ServerKind::Copilot),
             max_processes: 3,
             max_large_processes: 3,

@@ -29,7 +29,7 @@ use tokio::{
     net::{UnixListener, UnixStream, unix::OwnedReadHalf},
     sync::watch,
     task::spawn_blocking,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use tokio_util::codec::{Decoder as _, Encoder as _};
 
@@ -52,8 +52,10 @@ use crate::{
 const FIND: Duration = Duration::from_secs(10);
 /// How long a hub may take to answer. It starts its server meanwhile.
 const ANSWER: Duration = Duration::from_secs(20);
-/// How often the connection may end before there is an answer: a hub that ends does that.
-const ATTEMPTS: u32 = 5;
+/// How many hubs may be started: one that ends before it answers is not the last word.
+const STARTS: u32 = 3;
+/// What a hub says that has listened too long: the next one will do.
+const ENDING: [&str; 2] = ["the hub is ending", "the server has ended"];
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -99,8 +101,9 @@ impl Sharing {
         let place = spawn_blocking(move || HubPlace::of(&folders, &key)).await;
         let place = place.map_err(|error| error.to_string()).and_then(|it| it).map_err(Unable::Private)?;
         let launch = self.launch(launch, share);
-        for n in 0..ATTEMPTS {
-            let found = timeout(FIND, self.connect(&place, &launch)).await;
+        let (mut starts, until) = (0, Instant::now() + FIND);
+        while starts < STARTS {
+            let found = timeout_at(until, self.connect(&place, &launch, &mut starts)).await;
             let Ok(found) = found else {
                 return Err(Unable::Private("its hub could not be reached for 10 s".to_owned()));
             };
@@ -111,7 +114,7 @@ impl Sharing {
                     return attached(stream, pid, rest)
                         .map_err(|error| Unable::Private(format!("its hub cannot be used: {error}")));
                 }
-                Ok(Ok(Introduced::Ended)) => sleep(POLL * n).await,
+                Ok(Ok(Introduced::Ended)) => sleep(POLL).await,
                 Ok(Err(unable)) => return Err(unable),
             }
         }
@@ -125,7 +128,12 @@ impl Sharing {
     }
 
     /// Connects to the hub. Starts it if there is none.
-    async fn connect(&self, place: &HubPlace, launch: &Launch) -> Result<UnixStream, String> {
+    async fn connect(
+        &self,
+        place: &HubPlace,
+        launch: &Launch,
+        starts: &mut u32,
+    ) -> Result<UnixStream, String> {
         if let Some(stream) = connect(place).await? {
             return Ok(stream);
         }
@@ -135,6 +143,7 @@ impl Sharing {
             return Ok(stream);
         }
         place.remove_dead(&lock);
+        *starts += 1;
         let started = start::start(&self.program, place, launch, self.log.as_ref()).await;
         let found = connect(place).await?;
         drop(lock);
@@ -193,7 +202,7 @@ async fn introduce(stream: &mut UnixStream, share: &Share, max: usize) -> Result
         "pid": std::process::id(),
         "key": share.key,
         "editor": share.editor,
-        "workspace": folders_of(share).collect::<Vec<_>>(),
+        "workspace": folders_of(share).next(),
     });
     let ask = Frame::request(RawId::from(0), "lspool/attach", Some(params.to_string().as_bytes()));
     let (mut codec, mut buffer, mut wire) = (Codec::new(max), BytesMut::new(), BytesMut::new());
@@ -204,7 +213,8 @@ async fn introduce(stream: &mut UnixStream, share: &Share, max: usize) -> Result
     loop {
         match codec.decode(&mut buffer) {
             Ok(Some(Incoming::Body(body))) => {
-                return answered(&body).map(|pid| Introduced::Attached { pid, rest: buffer });
+                let attached = |pid| Introduced::Attached { pid, rest: buffer };
+                return answered(&body).map(|it| it.map_or(Introduced::Ended, attached));
             }
             Ok(Some(Incoming::Junk(_))) => return Err(foreign()),
             Ok(None) => {}
@@ -217,8 +227,8 @@ async fn introduce(stream: &mut UnixStream, share: &Share, max: usize) -> Result
     }
 }
 
-/// Reads the answer of a hub: the process id of its server.
-fn answered(body: &[u8]) -> Result<u32, Unable> {
+/// Reads the answer of a hub: the process id of its server. `None`: it is about to end.
+fn answered(body: &[u8]) -> Result<Option<u32>, Unable> {
     let answer: Value = serde_json::from_slice(body).map_err(|_| foreign())?;
     if answer.get("id") != Some(&json!(0)) {
         return Err(foreign());
@@ -227,12 +237,12 @@ fn answered(body: &[u8]) -> Result<u32, Unable> {
     if error.is_object() {
         let told = &error["data"]["lspool"];
         let message = error["message"].as_str().unwrap_or("its hub refused, and did not say why");
-        return Err(match (told["permanent"].as_bool(), told["why"].as_str()) {
-            (Some(permanent), why) => {
-                Unable::Failed(SpawnFailure { permanent, message: why.unwrap_or(message).to_owned() })
-            }
-            (None, why) => Unable::Private(why.unwrap_or(message).to_owned()),
-        });
+        let why = told["why"].as_str().unwrap_or(message).to_owned();
+        return match told["permanent"].as_bool() {
+            Some(true) => Err(Unable::Failed(SpawnFailure { permanent: true, message: why })),
+            Some(false) | None if ENDING.contains(&why.as_str()) => Ok(None),
+            Some(false) | None => Err(Unable::Private(why)),
+        };
     }
     let result = &answer["result"];
     if result["protocol"] != json!(PROTOCOL) {
@@ -241,7 +251,7 @@ fn answered(body: &[u8]) -> Result<u32, Unable> {
             result["protocol"]
         )));
     }
-    result["server_pid"].as_u64().and_then(|it| u32::try_from(it).ok()).ok_or_else(foreign)
+    result["server_pid"].as_u64().and_then(|it| u32::try_from(it).ok()).map(Some).ok_or_else(foreign)
 }
 
 fn foreign() -> Unable {
@@ -357,3 +367,6 @@ impl HubSocket {
         super::control::accept(&self.0).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use crate::{
         Identity,
         event::{
             BackendId, ClientId, Effect, Event, Exit, Generation, Group, KeepMode, KeptMode, Launch,
-            Measured, Peer, Prepared, ProcessId, Recalled, Scope, Started, StoredTeam,
+            Measured, Peer, Prepared, ProcessId, Recalled, Scope, Share, Started, StoredTeam,
         },
     },
     rpc::Frame,
@@ -31,6 +31,8 @@ pub(super) struct Stage {
     /// Messages by peer that the test has not looked at.
     sent: BTreeMap<Peer, Vec<Value>>,
     pub(super) spawned: Vec<ProcessId>,
+    /// How they were started.
+    pub(super) launches: Vec<Arc<Launch>>,
     pub(super) closed: Vec<ProcessId>,
     /// Which of them lspool waits for to read.
     pub(super) feeding: Vec<ProcessId>,
@@ -103,6 +105,7 @@ impl Stage {
             now: Instant::now(),
             sent: BTreeMap::new(),
             spawned: Vec::new(),
+            launches: Vec::new(),
             closed: Vec::new(),
             feeding: Vec::new(),
             terminated: Vec::new(),
@@ -211,8 +214,9 @@ impl Stage {
                     self.folders = folders;
                     self.prepared();
                 }
-                Effect::Spawn(process, _) => {
+                Effect::Spawn(process, launch) => {
                     self.spawned.push(process);
+                    self.launches.push(launch);
                     if self.holds_spawns {
                         continue;
                     }
@@ -289,7 +293,7 @@ impl Stage {
             write_stall: Duration::from_mins(1),
             root: None,
             remote: None,
-            share: None,
+            share: self.server.share.is_on().then(|| Share { server: self.name.clone(), ..Share::default() }),
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),

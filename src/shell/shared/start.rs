@@ -101,7 +101,8 @@ pub(super) async fn start(
     let errand = Errand { socket: place.socket().to_owned(), launch: launch.clone(), log: log.cloned() };
     let mut line = serde_json::to_vec(&errand).map_err(|error| fault(&error))?;
     line.push(b'\n');
-    stdin.write_all(&line).await.map_err(|error| fault(&error))?;
+    // One that does not read it says why on its stdout.
+    stdin.write_all(&line).await.ok();
     drop(stdin);
     let mut answer = String::new();
     tokio::io::BufReader::new(stdout.take(LONGEST))

@@ -574,7 +574,6 @@ impl Mux {
     pub(crate) fn reset_restarts(&mut self, id: BackendId) {
         if let Some(backend) = self.backends.get_mut(id) {
             backend.life.reset_restarts();
-            backend.sharing.reset();
         }
     }
 

@@ -25,7 +25,7 @@ use crate::{
 /// How long a backend stays private because its texts differ from those of others.
 const APART: Duration = Duration::from_mins(1);
 
-/// The reason of a hub that goes away with the texts.
+/// The cause of a hub that goes away with the texts.
 const TEXTS: &str = "texts";
 
 /// The longest text of a hub that lspool keeps.
@@ -74,11 +74,6 @@ impl Sharing {
         self.process == Shared::Yes
     }
 
-    /// Forgets why it is private.
-    pub(super) fn reset(&mut self) {
-        self.apart = None;
-    }
-
     /// How the server behind the hub has ended, with the end of its stderr.
     pub(super) fn take_end(&mut self) -> Option<(Exit, String)> {
         self.ended.take()
@@ -115,6 +110,14 @@ impl Mux {
         self.servers.iter().any(|it| it.launch.share.is_some())
     }
 
+    /// A user restarts a backend. A shared server goes on for the others, so this client gets one of its own, and
+    /// shares again after one more restart.
+    pub(super) fn note_wanted_restart(&mut self, id: BackendId) {
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        let why = "a user restarted it for this client; another restart shares it again".to_owned();
+        backend.sharing.apart = backend.sharing.is_shared().then_some(Apart { why, until: None });
+    }
+
     /// The shell has found no hub for a process.
     pub(crate) fn on_unshared(&mut self, process: ProcessId, why: String) {
         let Some(backend) = self.backends.get_mut(process.backend).filter(|it| it.is_current(process)) else {
@@ -133,13 +136,17 @@ impl Mux {
             return false;
         }
         let params = frame.params().unwrap_or(b"{}");
-        if method == "lspool/ended" {
-            let exit = exit(params);
-            backend.sharing.ended = Some((exit, cut(text(params, &["stderr"]).unwrap_or_default())));
-            info!(backend = backend.name, %exit, "shared server has ended");
-            return true;
+        match (method, exit(params)) {
+            ("lspool/ended", Some(exit)) => {
+                backend.sharing.ended = Some((exit, cut(text(params, &["stderr"]).unwrap_or_default())));
+                info!(backend = backend.name, %exit, "shared server has ended");
+            }
+            ("lspool/ended", None) => {
+                info!(backend = backend.name, "its hub ends on request");
+                self.replace_unasked(process);
+            }
+            (_, _) => self.leave_hub(process, params),
         }
-        self.leave_hub(process, params);
         true
     }
 
@@ -148,11 +155,15 @@ impl Mux {
         let until = self.now() + APART;
         let Some(backend) = self.backends.get_mut(process.backend) else { return };
         let why = cut(text(params, &["why"]).unwrap_or_default());
-        let is_for_now = why == TEXTS || text(params, &["reason"]).as_deref() == Some(TEXTS);
-        let why = if why == TEXTS { "another client has other unsaved texts".to_owned() } else { why };
+        let is_for_now = text(params, &["cause"]).as_deref() == Some(TEXTS);
         info!(backend = backend.name, why, "leaves the shared server");
         backend.sharing.apart = Some(Apart { why, until: is_for_now.then_some(until) });
-        if backend.goes_on() && !backend.is_terminated() {
+        self.replace_unasked(process);
+    }
+
+    /// Replaces a process that is not to blame.
+    fn replace_unasked(&mut self, process: ProcessId) {
+        if self.backend(process.backend).is_some_and(|it| it.goes_on() && !it.is_terminated()) {
             self.replace(process.backend);
         }
     }
@@ -191,15 +202,10 @@ fn canonical(value: Value) -> Value {
     }
 }
 
-/// How a server has ended: `{"exit": {"code": 1}}`, `{"exit": {"signal": 9}}`.
-fn exit(params: &[u8]) -> Exit {
-    let Some(exit) = member(params, "exit").map(|it| &params[it]) else { return Exit::Unknown };
-    let number = |key| -> Option<i32> { serde_json::from_slice(&exit[member(exit, key)?]).ok() };
-    match (number("code"), number("signal")) {
-        (Some(code), _) => Exit::Code(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Unknown,
-    }
+/// How a server has ended, if it has: `{"exit": {"code": 1}}`, `{"exit": {"signal": 9}}`, `{"exit": "unknown"}`.
+fn exit(params: &[u8]) -> Option<Exit> {
+    let exit = member(params, "exit").map(|it| &params[it]).filter(|it| *it != b"null")?;
+    Some(serde_json::from_slice(exit).unwrap_or(Exit::Unknown))
 }
 
 fn cut(mut text: String) -> String {

@@ -146,7 +146,8 @@ impl Texts {
 
     /// `didOpen` of a client.
     pub(super) fn opened(&mut self, client: ClientId, frame: &Frame) -> Told {
-        let (Some(params), Some(name)) = (frame.params(), frame.params().and_then(|it| uri(it, "textDocument")))
+        let (Some(params), Some(name)) =
+            (frame.params(), frame.params().and_then(|it| uri(it, "textDocument")))
         else {
             return Told::Server(frame.clone());
         };
@@ -156,10 +157,7 @@ impl Texts {
         view.documents.opened(&Bytes::copy_from_slice(params));
         let version = number(params, &["textDocument", "version"]).unwrap_or(0);
         let versions = VecDeque::from([(id, version)]);
-        view.open.insert(
-            name.clone(),
-            Open { text: id, versions, differs_from: None, seen_switches: 0 },
-        );
+        view.open.insert(name.clone(), Open { text: id, versions, differs_from: None, seen_switches: 0 });
         self.revision += 1;
         if self.shared.contains_key(&name) {
             self.unify(client, &name);
@@ -193,7 +191,8 @@ impl Texts {
 
     /// `didChange` of a client.
     pub(super) fn changed(&mut self, client: ClientId, frame: &Frame) -> Told {
-        let (Some(params), Some(name)) = (frame.params(), frame.params().and_then(|it| uri(it, "textDocument")))
+        let (Some(params), Some(name)) =
+            (frame.params(), frame.params().and_then(|it| uri(it, "textDocument")))
         else {
             return Told::Server(frame.clone());
         };
@@ -430,10 +429,11 @@ impl Texts {
         }
         let change = replacement(old.as_deref(), &new);
         let uri = serde_json::json!(name).to_string();
+        let versioned = format!(r#","version":{version}}},"contentChanges":["#);
         let params = [
             br#"{"textDocument":{"uri":"#.as_slice(),
             uri.as_bytes(),
-            format!(r#","version":{version}}},"contentChanges":["#).as_bytes(),
+            versioned.as_bytes(),
             &change,
             b"]}",
         ];
@@ -458,13 +458,6 @@ impl Texts {
         versions.iter().rev().find(|it| it.0 == version).map(|it| it.1)
     }
 
-    /// Whether the server's current text of a document is this client's, open or not.
-    pub(super) fn current_version(&self, client: ClientId, name: &str) -> Option<i64> {
-        let open = self.views.get(&client)?.open.get(name)?;
-        let text = self.shared.get(name)?.text;
-        open.versions.iter().rev().find(|it| it.0 == text).map(|it| it.1)
-    }
-
     /// The client's number of a text.
     pub(super) fn version_of_text(&self, client: ClientId, name: &str, text: TextId) -> Option<i64> {
         let open = self.views.get(&client)?.open.get(name)?;
@@ -474,6 +467,21 @@ impl Texts {
     /// The client's number for a version of the server.
     pub(super) fn version_for(&self, client: ClientId, name: &str, version: i64) -> Option<i64> {
         self.version_of_text(client, name, self.text_of_version(name, version)?)
+    }
+
+    /// The client's number of its current text.
+    pub(super) fn last_version(&self, client: ClientId, name: &str) -> Option<i64> {
+        self.views.get(&client)?.open.get(name)?.versions.back().map(|it| it.1)
+    }
+
+    /// The text that the server has.
+    pub(super) fn shared_text(&self, name: &str) -> Option<TextId> {
+        self.shared.get(name).map(|it| it.text)
+    }
+
+    /// The text that a client has.
+    pub(super) fn text_now(&self, client: ClientId, name: &str) -> Option<TextId> {
+        self.text_of(client, name)
     }
 
     /// Whether a client has a document open.

@@ -38,7 +38,7 @@ pub struct Launch {
 }
 
 /// How several clients use one process of a server: by a hub.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
     /// The name of the server's section.

@@ -431,6 +431,7 @@ fn elsewhere(
         write_stall: server.write_stall,
         root: None,
         remote: Some(Remote { engine: remote.engine, name: place_name(remote), paths }),
+        share: None,
     };
     let (name, server) = (name.to_owned(), server.clone());
     Ok(Target { name, server, launch, place: found.place, skipped: found.skipped })

@@ -15,7 +15,7 @@ mod backends;
 mod code_tools;
 mod copilot;
 pub mod event;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod ids;
 mod messages;
 pub(crate) mod mux;

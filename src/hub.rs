@@ -181,6 +181,7 @@ impl Hub {
             Event::Stalled(Peer::Client(_))
             | Event::Prepared(_)
             | Event::Displaced(..)
+            | Event::Unshared(..)
             | Event::TranscriptWritten { .. }
             | Event::TeamsLoaded(_)
             | Event::TeamWritten { .. }

@@ -430,13 +430,8 @@ impl Texts {
         let change = replacement(old.as_deref(), &new);
         let uri = serde_json::json!(name).to_string();
         let versioned = format!(r#","version":{version}}},"contentChanges":["#);
-        let params = [
-            br#"{"textDocument":{"uri":"#.as_slice(),
-            uri.as_bytes(),
-            versioned.as_bytes(),
-            &change,
-            b"]}",
-        ];
+        let params =
+            [br#"{"textDocument":{"uri":"#.as_slice(), uri.as_bytes(), versioned.as_bytes(), &change, b"]}"];
         Some(Frame::notification("textDocument/didChange", Some(&params.concat())))
     }
 

@@ -36,10 +36,11 @@ use crate::{
     },
     rpc::{ErrorCode, Frame, Kind, RawId},
     shell::{
-        Settings,
+        Settings, control,
         discover::{CliServers, Env, Target, Targets, named_targets, read_user, targets, user_file},
         driver::{Core, Driver},
         process::World,
+        shared::meeting_place,
         signals,
     },
 };
@@ -89,7 +90,11 @@ async fn try_all<W: World>(
     for (n, (name, target)) in servers.into_iter().chain(others).enumerate() {
         match target {
             Ok(target) => {
-                rows.push(Row::found(name, &target));
+                let mut row = Row::found(name, &target);
+                if target.server.share.is_on() {
+                    row.note_sharing(meeting_place(&control::folders(env)));
+                }
+                rows.push(row);
                 trials.push_back((n, target));
             }
             Err(missing) => rows.push(Row::missing(name, missing)),

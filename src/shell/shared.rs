@@ -90,11 +90,6 @@ enum Introduced {
 }
 
 impl Sharing {
-    /// Whether a hub could listen here. The error says why not.
-    pub fn check(&self) -> Result<&Path, String> {
-        super::control::make(&self.folders)
-    }
-
     /// Gets a process that others may use, too.
     pub(super) async fn attach(&self, launch: &Launch, share: &Share) -> Result<Spawned, Unable> {
         let (folders, key) = (self.folders.clone(), share.key.clone());
@@ -162,6 +157,19 @@ impl Sharing {
 /// The workspace folders that a server is shared for.
 fn folders_of(share: &Share) -> impl Iterator<Item = &String> {
     share.key.iter().filter(|(name, _)| name == "folder").map(|(_, folder)| folder)
+}
+
+/// The folder where clients meet. Tries whether they can; the error says why not.
+pub fn meeting_place(folders: &[PathBuf]) -> Result<&Path, String> {
+    let folder = super::control::make(folders)?;
+    let place = HubPlace::at(folder.join(format!("hub-check-{}.sock", std::process::id())));
+    let fault = |what: &str, error: &io::Error| format!("{}: {what}: {error}", folder.display());
+    let listener = place.listen().map_err(|error| fault("no socket can be made", &error))?;
+    let connected = std::os::unix::net::UnixStream::connect(place.socket());
+    drop(listener);
+    // A user may have removed it.
+    std::fs::remove_file(place.socket()).ok();
+    connected.map(|_| folder).map_err(|error| fault("the socket cannot be reached", &error))
 }
 
 /// Takes the lock. The caller limits the time.

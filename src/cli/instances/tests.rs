@@ -430,3 +430,23 @@ fn plain_servers_of_several_lspools_are_one_table() {
     "#]],
     );
 }
+
+#[test]
+fn status_says_who_shares_a_server_and_why_somebody_does_not() {
+    let plain = |backend: Value| {
+        let mut it = status(&[backend]);
+        it["kind"] = json!("generic");
+        it
+    };
+    shows(&plain(backend("pyright", &json!({"shared": true}))), Screen::default(), &expect![[""]]);
+    let why = "settings differ: python.analysis";
+    shows(&plain(backend("pyright", &json!({"private": why}))), Screen::default(), &expect![[""]]);
+    let mut hub = plain(backend("pyright", &json!({})));
+    hub["editor"] = Value::Null;
+    hub["hub"] = json!({"server": "pyright", "clients": [
+        {"pid": 11, "editor": "Neovim 0.11.2+v0.11.2", "documents": 2, "current": true, "private": null},
+        {"pid": 12, "editor": null, "documents": 1, "current": false, "private": why},
+    ]});
+    shows(&hub, Screen::default(), &expect![[""]]);
+    several(Some(hub), None, &expect![[""]]);
+}

@@ -266,9 +266,11 @@ async fn nothing_but_a_socket_in_a_closed_folder_is_used() {
         let folder = room.sharing.folders[0].clone();
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(room.private().await.contains("has mode 755"));
+        assert!(meeting_place(&room.sharing.folders).unwrap_err().contains("has mode 755"));
         let room = Room::new("/bin/false");
-        let nowhere = Sharing { folders: Vec::new(), ..room.sharing.clone() };
-        assert!(nowhere.check().unwrap_err().contains("too long a path"));
+        assert_eq!(meeting_place(&room.sharing.folders), Ok(&*room.sharing.folders[0]));
+        assert_eq!(room.files(), 0);
+        assert!(meeting_place(&[]).unwrap_err().contains("too long a path"));
     })
     .await;
 }

@@ -233,6 +233,8 @@ impl World for System {
             return self.starter.start(launch, true);
         };
         let starter = self.starter.clone();
+        // It removes the control socket, if nothing else, once lspool is killed.
+        starter.start_guard();
         Box::pin(async move {
             match sharing.attach(&launch, &share).await {
                 Ok(spawned) => Ok(spawned),

@@ -242,7 +242,8 @@ fn killed_client_costs_the_others_nothing() {
 
 #[test]
 fn editors_are_answered_after_server_and_hub_are_killed() {
-    let room = Room::new("share_idle = \"0s\"\n");
+    let at_once = "max_restarts = 99\nbackoff = { initial = \"0s\", max = \"0s\" }\n";
+    let room = Room::new(&format!("share_idle = \"0s\"\n{at_once}"));
     let editors = [room.editor(), room.editor()];
     for round in 0..3 {
         editors.iter().for_each(|it| room.check_hover(it));

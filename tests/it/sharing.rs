@@ -108,9 +108,14 @@ impl Room {
     /// The server answers this editor.
     #[track_caller]
     fn check_hover(&self, editor: &TestEditor) {
+        self.check_hover_says(editor, "greet(name: str) -> str");
+    }
+
+    #[track_caller]
+    fn check_hover_says(&self, editor: &TestEditor, expected: &str) {
         let place = json!({"textDocument": {"uri": self.file()}, "position": {"line": 4, "character": 11}});
         let answer = editor.ok("textDocument/hover", place);
-        assert!(answer.to_string().contains("greet(name: str) -> str"), "{answer}");
+        assert!(answer.to_string().contains(expected), "{answer}");
     }
 
     fn servers(&self) -> Vec<Process> {
@@ -258,6 +263,25 @@ fn editors_are_answered_after_server_and_hub_are_killed() {
     }
     for editor in &editors {
         assert_eq!(room.private(editor), None);
+        assert!(editor.shutdown().success());
+    }
+    room.check_nothing_left();
+}
+
+#[test]
+fn each_editor_is_answered_from_its_own_unsaved_text() {
+    let room = Room::new("share_idle = \"0s\"\n");
+    let (one, other) = (room.editor(), room.editor());
+    let document = json!({"uri": room.file(), "version": 2});
+    let changes = json!([{"text": TEXT.replace("greet(name", "greet(whom")}]);
+    other.notify("textDocument/didChange", json!({"textDocument": document, "contentChanges": changes}));
+    // So often that one of them gets its own process in the end.
+    for _ in 0..15 {
+        room.check_hover_says(&one, "greet(name: str) -> str");
+        room.check_hover_says(&other, "greet(whom: str) -> str");
+    }
+    for editor in [&one, &other] {
+        assert!(editor.notifications("window/showMessage").is_empty());
         assert!(editor.shutdown().success());
     }
     room.check_nothing_left();

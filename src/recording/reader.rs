@@ -254,7 +254,7 @@ mod tests {
         check_problem(
             &format!("{header}\n{{\"t\":1,\"dir\":\"in\",\"kind\":\"foo\"}}\n"),
             &expect![
-                "line 3: unknown variant `foo`, expected one of `message`, `malformed`, `closed`, `unwritable`, `prepared`, `unprepared`, `displaced`, `spawned`, `spawn-failed`, `exited`, `transcript-written`, `teams-loaded`, `team-written`, `mode-kept`, `recalled`, `tool-ran`, `looked`, `wrote`, `measured`, `files-changed`, `editor-reads`, `muttered`, `drained`, `stalled`, `editor-gone`, `quit`, `timeout`, `prepare`, `watch-editor`, `spawn`, `adopt`, `write-transcript`, `remove-transcript`, `remove-transcripts`, `load-teams`, `write-team`, `remove-team`, `keep-mode`, `recall`, `remember`, `run-tool`, `cancel-tool`, `look`, `write`, `measure`, `logs`, `close-input`, `await-drained`, `terminate`, `exit`, `panic`, `done`, `full`, `too-slow` (column 30)"
+                "line 3: unknown variant `foo`, expected one of `message`, `malformed`, `closed`, `unwritable`, `prepared`, `unprepared`, `displaced`, `unshared`, `spawned`, `spawn-failed`, `exited`, `transcript-written`, `teams-loaded`, `team-written`, `mode-kept`, `recalled`, `tool-ran`, `looked`, `wrote`, `measured`, `files-changed`, `editor-reads`, `muttered`, `drained`, `stalled`, `editor-gone`, `quit`, `timeout`, `prepare`, `watch-editor`, `spawn`, `adopt`, `write-transcript`, `remove-transcript`, `remove-transcripts`, `load-teams`, `write-team`, `remove-team`, `keep-mode`, `recall`, `remember`, `run-tool`, `cancel-tool`, `look`, `write`, `measure`, `logs`, `hang-up`, `close-input`, `await-drained`, `terminate`, `exit`, `panic`, `done`, `full`, `too-slow` (column 30)"
             ],
         );
         check_problem(

@@ -95,7 +95,7 @@ impl Sharing {
         let (folders, key) = (self.folders.clone(), share.key.clone());
         let place = spawn_blocking(move || HubPlace::of(&folders, &key)).await;
         let place = place.map_err(|error| error.to_string()).and_then(|it| it).map_err(Unable::Private)?;
-        let launch = self.launch(launch, share);
+        let launch = for_hub(launch, share);
         let (mut starts, until) = (0, Instant::now() + FIND);
         while starts < STARTS {
             let found = timeout_at(until, self.connect(&place, &launch, &mut starts)).await;
@@ -114,12 +114,6 @@ impl Sharing {
             }
         }
         Err(Unable::Private("its hub ended before it answered".to_owned()))
-    }
-
-    /// How the hub starts the server: what others share cannot depend on the working folder of one of them.
-    fn launch(&self, launch: &Launch, share: &Share) -> Launch {
-        let first = folders_of(share).next().map(PathBuf::from);
-        Launch { cwd: launch.cwd.clone().or(first), share: Some(share.clone()), ..launch.clone() }
     }
 
     /// Connects to the hub. Starts it if there is none.
@@ -152,6 +146,12 @@ impl Sharing {
             (None, Ok(())) => Err("its hub ended at once".to_owned()),
         }
     }
+}
+
+/// How a hub starts the server: what others share cannot depend on the working folder of one of them.
+fn for_hub(launch: &Launch, share: &Share) -> Launch {
+    let first = folders_of(share).next().map(PathBuf::from);
+    Launch { cwd: launch.cwd.clone().or(first), share: Some(share.clone()), ..launch.clone() }
 }
 
 /// The workspace folders that a server is shared for.

@@ -251,14 +251,20 @@ fn editors_are_answered_after_server_and_hub_are_killed() {
     let room = Room::new(&format!("share_idle = \"0s\"\n{at_once}"));
     let editors = [room.editor(), room.editor()];
     for round in 0..3 {
-        editors.iter().for_each(|it| room.check_hover(it));
+        for editor in &editors {
+            room.check_hover(editor);
+        }
         let (servers, hubs) = (room.servers(), room.hubs());
         assert_eq!((servers.len(), hubs.len()), (1, 1), "{servers:?} {hubs:?}");
         // Not at once: what comes in between is lost with the process.
         let victims = [&servers[..], &hubs[..], &[&servers[..], &hubs[..]].concat()[..]][round].to_vec();
-        victims.iter().for_each(|it| it.kill(Signal::KILL));
+        for victim in &victims {
+            victim.kill(Signal::KILL);
+        }
         wait_until("they are dead", || victims.iter().all(|it| room.mark.process(it.pid).is_none()));
-        editors.iter().for_each(|it| room.check_hover(it));
+        for editor in &editors {
+            room.check_hover(editor);
+        }
         wait_until("only one server is left", || room.servers().len() == 1);
     }
     for editor in &editors {
@@ -296,7 +302,9 @@ fn clients_that_ask_something_else_of_pyright_have_another() {
         room.editor_with(&[], &options),
         room.editor_with(&[("VIRTUAL_ENV", "/x")], &options),
     ];
-    editors.iter().for_each(|it| room.check_hover(it));
+    for editor in &editors {
+        room.check_hover(editor);
+    }
     room.check_servers(3);
     for editor in &editors {
         assert_eq!(room.private(editor), None);
@@ -317,7 +325,9 @@ fn warm_pyright_waits_for_the_next_client_and_ends_on_request() {
     room.check_hover(&other);
     assert_eq!(room.servers(), server);
     assert!(other.shutdown().success());
-    room.hubs().iter().for_each(|it| it.kill(Signal::TERM));
+    for hub in room.hubs() {
+        hub.kill(Signal::TERM);
+    }
     room.check_nothing_left();
 }
 

@@ -231,6 +231,8 @@ impl Proxy {
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::ToolRan(_) => self.on_copilot_event(event),
+            // For a hub.
+            Event::FileRead { .. } => {}
             Event::Recalled(found) => self.mux.on_recalled(found),
             Event::Wrote(wrote) => {
                 if let Some(tools) = &mut self.code_tools {

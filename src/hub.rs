@@ -21,8 +21,8 @@ mod server;
 mod settings;
 mod standing;
 mod status;
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, feature = "testing"))]
+pub mod tests;
 mod texts;
 mod turns;
 
@@ -176,6 +176,7 @@ impl Hub {
             Event::SpawnFailed(_, failure) => self.on_spawn_failed(&failure),
             Event::Exited { exit, stderr, .. } => self.on_exited(exit, &stderr),
             Event::Measured(measured) => self.on_measured(&measured),
+            Event::FileRead { path, text } => self.on_file_read(&path, text.as_deref()),
             Event::Quit(_) => self.on_quit(),
             // A client that takes nothing is closed by the shell; the rest is for the core of an editor.
             Event::Stalled(Peer::Client(_))

@@ -13,6 +13,7 @@ pub mod control;
 pub mod discover;
 pub mod driver;
 mod editor;
+mod files;
 mod folder;
 pub mod goals;
 pub mod guard;

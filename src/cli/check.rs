@@ -380,6 +380,7 @@ impl Core for Trials {
             | Event::Prepared(_)
             | Event::ToolRan(_)
             | Event::Looked(_)
+            | Event::FileRead { .. }
             | Event::Wrote(_)
             | Event::Measured(_)
             | Event::FilesChanged

@@ -615,6 +615,13 @@ pub enum Event {
     Looked(Box<Seen>),
     /// The answer to [`Effect::Write`].
     Wrote(Box<Wrote>),
+    /// The answer to [`Effect::ReadFile`].
+    FileRead {
+        /// The file.
+        path: PathBuf,
+        /// Its text, if it is one.
+        text: Option<String>,
+    },
     /// The answer to [`Effect::Measure`].
     Measured(Box<Measured>),
     /// A configuration file has changed, appeared, or disappeared.
@@ -735,6 +742,8 @@ pub enum Effect {
         /// Whether to send further lines.
         follow: bool,
     },
+    /// Read a text file, for a hub; answered by [`Event::FileRead`].
+    ReadFile(PathBuf),
     /// Write the queue of a client, and close its connection; answered by [`Event::Closed`] of that client.
     HangUp(ClientId),
     /// Close the stdin of a process after its queue. It may handle its messages, and end.

@@ -80,6 +80,8 @@ impl Hub {
             (Kind::Notification, "$/cancelRequest") => self.on_cancel(id, &frame),
             (Kind::Notification, "$/setTrace") => {}
             (Kind::Notification, "window/workDoneProgress/cancel") => self.tell_server(frame),
+            // Not in order: files are as they are.
+            (Kind::Notification, "workspace/didChangeWatchedFiles") => self.on_files(&frame),
             (Kind::Notification, "workspace/didChangeConfiguration") => self.on_settings(id, &frame),
             (Kind::Notification, "workspace/didChangeWorkspaceFolders") => {
                 self.detach(id, Detach::Unshareable, "its workspace folders have changed");

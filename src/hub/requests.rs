@@ -163,6 +163,9 @@ impl Hub {
 
     /// Tells the server of a text on behalf of a client: what others have asked may be answered by it.
     pub(super) fn tell_server_of_texts(&mut self, by: Option<ClientId>, frame: Frame) {
+        if by.is_some() {
+            self.turns.note_current(by);
+        }
         for asked in self.asked.values_mut().filter(|it| Some(it.client) != by) {
             asked.is_crossed = true;
         }

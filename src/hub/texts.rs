@@ -7,7 +7,8 @@
 mod difference;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::Path,
     time::Instant,
 };
 
@@ -19,7 +20,7 @@ use crate::{
         event::ClientId,
         mux::session::documents::{DocumentKey, Documents, Encoding, uri},
     },
-    rpc::{Frame, Patch, decimal, decode, path},
+    rpc::{Frame, Patch, decimal, decode, file_path, path},
 };
 
 /// Versions of a document that may still come back from the server.
@@ -85,10 +86,8 @@ pub(super) struct Texts {
     /// The last version of each document that the server has had.
     last_versions: BTreeMap<String, i64>,
     views: BTreeMap<ClientId, View>,
-    /// The texts on the disk, as far as clients have opened or saved them.
+    /// The texts on the disk, as far as clients have them.
     disk: BTreeMap<String, TextId>,
-    /// When clients last saved them.
-    saved: BTreeMap<String, Instant>,
     encoding: Encoding,
     sync: Sync,
     last: u64,
@@ -222,13 +221,12 @@ impl Texts {
     }
 
     /// `didSave` of a client. Gives what the server gets.
-    pub(super) fn saved(&mut self, client: ClientId, frame: &Frame, now: Instant) -> Told {
+    pub(super) fn saved(&mut self, client: ClientId, frame: &Frame) -> Told {
         let Some(name) = frame.params().and_then(|it| uri(it, "textDocument")) else {
             return Told::Server(frame.clone());
         };
         if let Some(text) = self.text_of(client, &name) {
             self.disk.insert(name.clone(), text);
-            self.saved.insert(name.clone(), now);
             self.revision += 1;
             // What was aligned stays so: the server's text is as it was, and now it is the one on the disk.
             self.note_aligned_still(client);
@@ -253,14 +251,24 @@ impl Texts {
         let Some(name) = frame.params().and_then(|it| uri(it, "textDocument")) else {
             return vec![frame.clone()];
         };
+        let is_aligned = self.is_aligned(client);
         let Some(view) = self.views.get_mut(&client) else { return Vec::new() };
         view.documents.closed(frame.params().unwrap_or_default());
         if view.open.remove(&name).is_none() {
             return vec![frame.clone()];
         }
         self.revision += 1;
-        self.note_changed(client, false);
-        self.close_unused(&name).into_iter().collect()
+        self.note_changed(client, is_aligned);
+        let is_of_disk = self.shared.get(&name).map(|it| it.text) == self.disk.get(&name).copied();
+        match is_aligned && !is_of_disk {
+            // To this client it is what the file has, from here on. Others open it again in their turn.
+            true => {
+                let closed = self.shared.remove(&name).map(|_| did_close(&name));
+                self.close_unused(&name);
+                closed.into_iter().collect()
+            }
+            false => self.close_unused(&name).into_iter().collect(),
+        }
     }
 
     /// Closes a document at the server if no client has it open.
@@ -269,14 +277,41 @@ impl Texts {
             return None;
         }
         self.disk.remove(name);
-        self.saved.remove(name);
         self.shared.remove(name).map(|_| did_close(name))
     }
 
-    /// Other programs have changed a file.
-    pub(super) fn changed_on_disk(&mut self, name: &str, now: Instant) {
-        let was_saved = self.saved.get(name).is_some_and(|it| now.duration_since(*it).as_secs() < 2);
-        if !was_saved && self.disk.remove(name).is_some() {
+    /// Whether a client has a document open.
+    pub(super) fn is_open_for_any(&self, name: &str) -> bool {
+        self.views.values().any(|it| it.open.contains_key(name))
+    }
+
+    /// The names of open documents in this file.
+    pub(super) fn names_of(&self, file: &Path) -> BTreeSet<String> {
+        let all = self.views.values().flat_map(|it| it.open.keys());
+        all.filter(|it| file_path(it).as_deref() == Some(file)).cloned().collect()
+    }
+
+    /// It is not known which text a file has.
+    pub(super) fn doubt_disk(&mut self, name: &str) {
+        if self.disk.remove(name).is_some() {
+            self.revision += 1;
+        }
+    }
+
+    /// The text of a file is known: `None` if it has none.
+    pub(super) fn note_disk(&mut self, name: &str, text: Option<&str>) {
+        let mut found = None;
+        for view in self.views.values_mut() {
+            let Some(id) = view.open.get(name).map(|it| it.text) else { continue };
+            let raw = view.documents.text(name);
+            let is_equal = |raw: &Vec<u8>| decode(raw).as_deref() == text;
+            found = found.or(raw.filter(is_equal).map(|_| id));
+        }
+        let before = match found {
+            Some(id) => self.disk.insert(name.to_owned(), id),
+            None => self.disk.remove(name),
+        };
+        if before != found {
             self.revision += 1;
         }
     }

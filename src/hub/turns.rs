@@ -8,7 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Hub, clients::Detach, documents::is_about_documents};
+use super::{
+    Hub,
+    clients::Detach,
+    documents::{file_of, is_about_documents},
+};
 use crate::{
     config::ShareViews,
     core::event::ClientId,
@@ -51,6 +55,10 @@ impl Turns {
         self.current
     }
 
+    pub(super) fn note_current(&mut self, client: Option<ClientId>) {
+        self.current = client;
+    }
+
     pub(super) fn forget(&mut self, client: ClientId) {
         if self.current == Some(client) {
             self.current = None;
@@ -77,6 +85,7 @@ impl Hub {
             return self.perform(id, Waiting { frame, is_again: false });
         }
         let now = self.now();
+        file_of(&frame).into_iter().for_each(|it| self.doubt_disk(&it));
         if let Some(client) = self.clients.get_mut(&id) {
             client.waits_since.get_or_insert(now);
             client.queue.push_back(Waiting { frame, is_again: false });
@@ -132,11 +141,22 @@ impl Hub {
     }
 
     fn run_queue(&mut self, id: ClientId) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        client.waits_since = None;
-        let queue = std::mem::take(&mut client.queue);
-        for waiting in queue {
+        while let Some(client) = self.clients.get_mut(&id) {
+            let Some(waiting) = client.queue.pop_front() else {
+                client.waits_since = None;
+                return;
+            };
+            // Closing a document can leave the server with the text of another client.
+            if !is_about_documents(&waiting.frame) && !self.texts.is_aligned(id) {
+                if let Some(client) = self.clients.get_mut(&id) {
+                    client.queue.push_front(waiting);
+                }
+                return;
+            }
+            let file = file_of(&waiting.frame);
             self.perform(id, waiting);
+            // Others may have changed the file since the client told of it.
+            file.into_iter().for_each(|it| self.doubt_disk(&it));
         }
     }
 

@@ -93,6 +93,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         Kind::ToolRan => Event::ToolRan(frame(line)?),
         Kind::Looked => Event::Looked(Box::new(data(line)?)),
         Kind::Wrote => Event::Wrote(Box::new(data(line)?)),
+        Kind::FileRead => Event::FileRead { path: data(line)?, text: None },
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -127,6 +128,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::Write
         | Kind::Measure
         | Kind::Logs
+        | Kind::ReadFile
         | Kind::HangUp
         | Kind::CloseInput
         | Kind::AwaitDrained

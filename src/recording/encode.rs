@@ -60,6 +60,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::CancelTool(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
+        | Effect::ReadFile(_)
         | Effect::HangUp(_)
         | Effect::CloseInput(_)
         | Effect::AwaitDrained(_)
@@ -196,6 +197,8 @@ impl Encoder {
                 line(Kind::Looked).data(&data).finish()
             }
             Event::Wrote(wrote) => line(Kind::Wrote).data(&self.own(wrote)).finish(),
+            // The text is for a hub alone.
+            Event::FileRead { path, text: _ } => line(Kind::FileRead).data(&self.own(path)).finish(),
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -322,6 +325,7 @@ impl Encoder {
                 let data = self.own(&format::Logs { backend: backend.0, id, follow: *follow });
                 line(Kind::Logs).peer(Peer::Client(*client)).data(&data).finish()
             }
+            Effect::ReadFile(path) => line(Kind::ReadFile).data(&self.own(path)).finish(),
             Effect::HangUp(client) => line(Kind::HangUp).peer(Peer::Client(*client)).finish(),
             Effect::CloseInput(process) => {
                 let data = self.own(&format::OfProcess { process: (*process).into() });

@@ -203,6 +203,10 @@ pub enum Kind {
     Measure,
     /// Out: send a backend's stderr to `peer`. [`Logs`].
     Logs,
+    /// In: a file was read. Its path.
+    FileRead,
+    /// Out: read a file. Its path.
+    ReadFile,
     /// Out: close the connection of `peer`.
     HangUp,
     /// Out: close the stdin of a process. [`OfProcess`].

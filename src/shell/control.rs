@@ -84,6 +84,11 @@ impl Clients {
         self.all.get(&client).map(|it| &it.outbox)
     }
 
+    /// The outboxes of all of them.
+    pub(super) fn outboxes(&self) -> Vec<Outbox> {
+        self.all.values().map(|it| it.outbox.clone()).collect()
+    }
+
     /// Messages dropped for all of them.
     pub(super) fn dropped(&self) -> Dropped {
         let mut all = self.dropped;

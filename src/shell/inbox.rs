@@ -165,6 +165,7 @@ pub(super) fn kind(event: &Event) -> &'static str {
         Event::Recalled(_) => "remembered capabilities",
         Event::ToolRan(_) => "what came of a call",
         Event::Looked(_) => "a look at files",
+        Event::FileRead { .. } => "a file that was read",
         Event::Wrote(_) => "an edit of files",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",

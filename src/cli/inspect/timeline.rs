@@ -338,6 +338,8 @@ impl Timeline {
             | format::Kind::WriteTranscript
             | format::Kind::RemoveTranscript
             | format::Kind::RemoveTranscripts
+            | format::Kind::FileRead
+            | format::Kind::ReadFile
             | format::Kind::HangUp
             | format::Kind::LoadTeams
             | format::Kind::WriteTeam

@@ -262,7 +262,7 @@ impl Stage {
                 Effect::Remember(it, result) => {
                     self.remembered.insert(it.member, serde_json::from_slice(&result).unwrap());
                 }
-                Effect::HangUp(_) => unreachable!("no client is sent away"),
+                Effect::ReadFile(_) | Effect::HangUp(_) => unreachable!("no client is sent away"),
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::AwaitDrained(process) => self.feeding.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),

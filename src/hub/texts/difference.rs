@@ -76,11 +76,11 @@ mod tests {
         };
         assert_eq!(
             change("a\nb\nc\n", "a\nx\nc\n"),
-            r#"{"range":{"end":{"character":0,"line":2},"start":{"character":0,"line":1}},"text":"x\n"}"#
+            r#"{"range":{"start":{"line":1,"character":0},"end":{"line":2,"character":0}},"text":"x\n"}"#
         );
         assert_eq!(
             change("a\nbé😀", "a\nc"),
-            r#"{"range":{"end":{"character":4,"line":1},"start":{"character":0,"line":1}},"text":"c"}"#
+            r#"{"range":{"start":{"line":1,"character":0},"end":{"line":1,"character":4}},"text":"c"}"#
         );
         assert_eq!(change("a\rb", "a\rc"), r#"{"text":"a\rc"}"#);
     }

@@ -40,6 +40,7 @@ pub(super) fn launch(views: ShareViews) -> Launch {
             idle: Duration::from_secs(60),
             views,
             limit: 4,
+            editor: None,
         }),
     }
 }

@@ -159,7 +159,7 @@ impl Hub {
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Received(Peer::Client(client), frame) => self.on_client_message(client, frame),
-            Event::Received(Peer::Backend(_), frame) => self.on_server_message(frame),
+            Event::Received(Peer::Backend(_), frame) => self.on_server_message(&frame),
             Event::Malformed { peer: Peer::Client(client), id, reason } => {
                 self.on_malformed_of_client(client, id, &reason);
             }

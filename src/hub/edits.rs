@@ -60,11 +60,9 @@ fn versioned(value: &[u8]) -> Vec<Versioned> {
     if memchr::memmem::find(value, b"\"documentChanges\"").is_none() {
         return all;
     }
-    let mut places = vec![0..value.len()];
-    if value.first() == Some(&b'[') {
-        places.extend(elements(value));
-    }
-    for place in places {
+    let is_list = value.first() == Some(&b'[');
+    let parts = elements(value).filter(|_| is_list);
+    for place in std::iter::once(0..value.len()).chain(parts) {
         for keys in [&["documentChanges"][..], &["edit", "documentChanges"]] {
             let Some(list) = path(&value[place.clone()], keys) else { continue };
             let list = place.start + list.start..place.start + list.end;

@@ -128,11 +128,11 @@ impl Hub {
         self.exit();
     }
 
-    pub(super) fn on_server_message(&mut self, frame: Frame) {
+    pub(super) fn on_server_message(&mut self, frame: &Frame) {
         match frame.kind() {
-            Kind::Response => self.on_server_answer(&frame),
-            Kind::Request => self.on_server_request(&frame),
-            Kind::Notification => self.on_server_notification(&frame),
+            Kind::Response => self.on_server_answer(frame),
+            Kind::Request => self.on_server_request(frame),
+            Kind::Notification => self.on_server_notification(frame),
         }
     }
 

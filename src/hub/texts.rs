@@ -373,7 +373,9 @@ impl Texts {
             return true;
         }
         let names: Vec<String> = view.open.keys().cloned().collect();
-        names.iter().for_each(|it| self.unify(client, it));
+        for name in names {
+            self.unify(client, &name);
+        }
         if !self.differences(client).is_empty() {
             return false;
         }

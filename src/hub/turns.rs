@@ -85,7 +85,9 @@ impl Hub {
             return self.perform(id, Waiting { frame, is_again: false });
         }
         let now = self.now();
-        file_of(&frame).into_iter().for_each(|it| self.doubt_disk(&it));
+        if let Some(file) = file_of(&frame) {
+            self.doubt_disk(&file);
+        }
         if let Some(client) = self.clients.get_mut(&id) {
             client.waits_since.get_or_insert(now);
             client.queue.push_back(Waiting { frame, is_again: false });
@@ -156,7 +158,9 @@ impl Hub {
             let file = file_of(&waiting.frame);
             self.perform(id, waiting);
             // Others may have changed the file since the client told of it.
-            file.into_iter().for_each(|it| self.doubt_disk(&it));
+            if let Some(file) = file {
+                self.doubt_disk(&file);
+            }
         }
     }
 

@@ -238,7 +238,7 @@ fn shared_process_is_neither_probed_nor_limited() {
     it.editor(json!({"id": 5, "method": "textDocument/rename", "params": {}}));
     it.take(Peer::Backend(process(0, 1)));
     it.event(measured(vec![(process(0, 1), 1 << 40)]));
-    it.pass(Duration::from_mins(60));
+    it.pass(Duration::from_hours(1));
     assert_eq!(it.told(process(0, 1)), [""; 0]);
     assert!(it.terminated.is_empty() && it.take(EDITOR).is_empty());
     // A private one is.

@@ -149,12 +149,14 @@ impl World {
             Step::Leave(client) if self.clients.remove(&client).is_some() => self.stage.leave(client),
             Step::Wait(millis) => self.stage.wait(Duration::from_millis(millis.into())),
             Step::Write(file, text) => {
-                self.disk[file] = TEXTS[text].to_owned();
+                TEXTS[text].clone_into(&mut self.disk[file]);
                 self.look();
                 let changes = json!({"changes": [{"uri": URIS[file], "type": 2}]});
                 let changed = json!({"method": "workspace/didChangeWatchedFiles", "params": changes});
                 let all: Vec<u32> = self.clients.keys().copied().collect();
-                all.iter().for_each(|it| self.stage.client(*it, &changed));
+                for it in all {
+                    self.stage.client(it, &changed);
+                }
             }
             Step::Answer(nth) if !self.open.is_empty() => {
                 let request = self.open.remove(nth % self.open.len());
@@ -201,7 +203,7 @@ impl World {
                 message
             }
             Step::Save(..) if is_open => {
-                self.disk[file] = client.open[&file].1.clone();
+                self.disk[file].clone_from(&client.open[&file].1);
                 about("textDocument/didSave", uri)
             }
             Step::Close(..) if is_open => {
@@ -350,7 +352,9 @@ impl World {
             assert!(client.asked.is_empty(), "{id} waits for {:?}", client.asked.keys());
         }
         let left: Vec<u32> = self.clients.keys().copied().collect();
-        left.iter().for_each(|it| self.stage.leave(*it));
+        for it in left {
+            self.stage.leave(it);
+        }
         self.settle();
         assert!(self.documents.open().is_empty(), "a document stays open: {:?}", self.documents.open());
         self.stage.wait(Duration::from_secs(100));
@@ -363,7 +367,9 @@ impl World {
 pub fn play(bytes: &[u8]) {
     let mut world = World::new();
     (1..=2).for_each(|it| world.step(Step::Join(it)));
-    steps(bytes).iter().for_each(|it| world.step(*it));
+    for it in steps(bytes) {
+        world.step(it);
+    }
     world.finish();
 }
 

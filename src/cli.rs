@@ -6,6 +6,7 @@
 //! - `args`: what a command line asks for
 //! - `serve`, `orchestrate`, `login`: lspool for an editor, for a goal typed at a terminal, and for signing in
 //! - `demo`, `setup`: lspool for somebody who does not know it yet
+//! - `hub`: a server for several lspools
 //! - `check`, `agents`: what is configured
 //! - `lsp`, `mcp`, `code_tools`: questions about code to language servers, without an editor; `conversation_tools` brings
 //!   them to the conversations of one
@@ -26,6 +27,7 @@ mod conversation_tools;
 mod demo;
 mod describe;
 mod editor_link;
+mod hub;
 mod inspect;
 mod instances;
 mod log;
@@ -52,7 +54,7 @@ use std::{
 use anyhow::Context as _;
 
 use self::{args::Command, screen::Screen};
-use crate::shell::{discover::Env, guard, tools};
+use crate::shell::{discover::Env, guard, shared, tools};
 
 /// Exit status without a server, or if a command cannot begin.
 const NOTHING_TO_SERVE: u8 = 2;
@@ -63,6 +65,9 @@ pub fn run(words: &[OsString]) -> ExitCode {
     if let [_, first, rest @ ..] = words {
         if first == OsStr::new(guard::SUBCOMMAND) {
             return guard::serve(rest.first().map_or(OsStr::new(""), OsString::as_os_str));
+        }
+        if first == OsStr::new(shared::SUBCOMMAND) && rest.is_empty() {
+            return hub::run();
         }
         if first == OsStr::new(tools::SUBCOMMAND) {
             return tools::serve(rest.iter().cloned());

@@ -16,6 +16,7 @@ pub(crate) mod presets;
 mod problem;
 mod read;
 mod remote;
+mod share;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ pub use problem::{Problem, Problems, Shadowed, ShadowedKind};
 pub use remote::{Cleanup, Engine, RemoteConfig, Unmapped, runs_elsewhere};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+pub use share::{ShareConfig, ShareMode, ShareViews};
 pub(crate) use suggest::nearest;
 pub use workers::{OrchestrationConfig, WorkerConfig};
 
@@ -250,6 +252,9 @@ pub struct ServerConfig {
     /// Where it runs, if not beside lspool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteConfig>,
+    /// Whether several clients use one process, and how.
+    #[serde(skip_serializing_if = "ShareConfig::is_default")]
+    pub share: ShareConfig,
     /// In a group: the `languageId`s of the documents that lspool opens in it; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub languages: Vec<String>,
@@ -474,6 +479,7 @@ impl Default for ServerConfig {
             isolation: Isolation::default(),
             on_limit: OnLimit::default(),
             remote: None,
+            share: ShareConfig::default(),
             languages: Vec::new(),
             files: Vec::new(),
             root_markers: Vec::new(),

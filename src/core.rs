@@ -15,12 +15,12 @@ mod backends;
 mod code_tools;
 mod copilot;
 pub mod event;
-mod identity;
-mod ids;
+pub(crate) mod identity;
+pub(crate) mod ids;
 mod messages;
 pub(crate) mod mux;
 mod process_events;
-mod purpose;
+pub(crate) mod purpose;
 
 /// What fuzz targets reach of the inside.
 #[cfg(feature = "testing")]
@@ -187,6 +187,7 @@ impl Proxy {
             Event::Prepared(Ok(prepared)) => self.on_prepared(*prepared),
             Event::Prepared(Err(message)) => self.mux.on_unprepared(&message),
             Event::Displaced(process, displaced) => self.mux.on_displaced(process, &displaced),
+            Event::Unshared(process, why) => self.mux.on_unshared(process, why),
             Event::Spawned { process, pid } => self.on_spawned(process, pid),
             Event::SpawnFailed(process, failure) => match self.mux.on_spawn_failed(process, &failure) {
                 Some(SpawnEnd::Gone(cause, what)) => self.on_gone(process, cause, what),
@@ -234,6 +235,8 @@ impl Proxy {
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::ToolRan(_) => self.on_copilot_event(event),
+            // For a hub.
+            Event::FileRead { .. } => {}
             Event::Recalled(found) => self.mux.on_recalled(found),
             Event::Fetched(fetched) => {
                 if let Some((process, frame)) = self.mux.on_fetched(fetched) {
@@ -284,7 +287,11 @@ impl Proxy {
         }
         let commands = offered_commands(self.mux.title(), self.copilot.is_some(), self.mux.identity());
         self.mux.server_mut(server).commands = commands;
-        start_waiting(&mut self.copilot, &mut self.mux);
+        // Whether others can share a process depends on the editor's parameters.
+        let is_shared = self.mux.is_any_shared();
+        if !is_shared {
+            start_waiting(&mut self.copilot, &mut self.mux);
+        }
         self.mux.look_at_memory();
         for frame in early {
             if self.mux.is_opening(&frame) {
@@ -297,6 +304,9 @@ impl Proxy {
             } else {
                 self.on_editor_frame(frame);
             }
+        }
+        if is_shared {
+            start_waiting(&mut self.copilot, &mut self.mux);
         }
     }
 

@@ -10,6 +10,7 @@
 //! - [`mode_file`]: the text of the files of custom chat modes
 //! - [`builtin_tools`]: the builtin tools, as words and values
 //! - [`core`]: everything that is decided
+//! - [`hub`]: one server process for several clients
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
 //! - [`player`]: a language server made of such a file
@@ -20,6 +21,7 @@ pub mod builtin_tools;
 pub mod cli;
 pub mod config;
 pub mod core;
+pub mod hub;
 pub mod mode_file;
 pub mod player;
 pub mod recording;

@@ -36,10 +36,11 @@ use crate::{
     },
     rpc::{ErrorCode, Frame, Kind, RawId},
     shell::{
-        Settings,
+        Settings, control,
         discover::{CliServers, Env, Target, Targets, named_targets, read_user, targets, user_file},
         driver::{Core, Driver},
         process::World,
+        shared::meeting_place,
         signals,
     },
 };
@@ -89,7 +90,11 @@ async fn try_all<W: World>(
     for (n, (name, target)) in servers.into_iter().chain(others).enumerate() {
         match target {
             Ok(target) => {
-                rows.push(Row::found(name, &target));
+                let mut row = Row::found(name, &target);
+                if target.server.share.is_on() {
+                    row.note_sharing(meeting_place(&control::folders(env)));
+                }
+                rows.push(row);
                 trials.push_back((n, target));
             }
             Err(missing) => rows.push(Row::missing(name, missing)),
@@ -375,6 +380,7 @@ impl Core for Trials {
             | Event::Prepared(_)
             | Event::ToolRan(_)
             | Event::Looked(_)
+            | Event::FileRead { .. }
             | Event::Wrote(_)
             | Event::Fetched(_)
             | Event::Measured(_)
@@ -382,6 +388,7 @@ impl Core for Trials {
             | Event::EditorReads(_)
             | Event::Muttered(_)
             | Event::Displaced(..)
+            | Event::Unshared(..)
             | Event::Drained(_)
             | Event::Spawned { .. }
             | Event::SpawnFailed(..)

@@ -205,7 +205,7 @@ impl Opening {
     ) -> io::Result<u8> {
         let Opening { search, without, initialize } = self;
         let identity = world::identity();
-        let world = world::open_world(&identity, &search.search.env).beside(beside);
+        let world = world::open_world(&identity, &search.search).beside(beside);
         let recorder = search.search.recorder(args, identity);
         let core = Proxy::new(identity);
         let settings = Settings { state: state_folder(&search.search.env), ..Settings::default() };

@@ -12,30 +12,37 @@ use tracing_subscriber::{
 use super::{args::Args, tell};
 use crate::{
     config::{Config, LogLevel},
-    shell::discover::Env,
+    shell::{discover::Env, shared::HubLog},
 };
 
-/// Begins the log, if it is wanted. A pipe without a reader loses lines and does not hold up lspool.
-pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<()> {
+/// Begins the log, if it is wanted; returns its place. A pipe without a reader loses lines and does not hold up lspool.
+pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<Option<HubLog>> {
     let file = match (&args.log_file, &config.log.file) {
-        (Some(file), _) => file.clone(),
+        (Some(file), _) => env.cwd.join(file),
         (None, Some(file)) => env.expand(file).map_err(anyhow::Error::msg)?,
         (None, None) => {
             if args.log_level.is_some() {
                 tell("--log-level has no effect without --log-file");
             }
-            return Ok(());
+            return Ok(None);
         }
     };
+    let log = HubLog { file, level: args.log_level.unwrap_or(config.log.level) };
+    begin_at(&log)?;
+    Ok(Some(log))
+}
+
+/// Begins the log in a file.
+pub(super) fn begin_at(HubLog { file, level }: &HubLog) -> anyhow::Result<()> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let log = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
         .custom_flags(flags)
-        .open(&file)
+        .open(file)
         .with_context(|| format!("cannot write the log file {}", file.display()))?;
-    let level = match args.log_level.unwrap_or(config.log.level) {
+    let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,

@@ -39,7 +39,7 @@ const NOTHING: u8 = 2;
 pub(super) fn run(args: &Args, server: Vec<String>) -> anyhow::Result<ExitCode> {
     let search = Search::new(args, CliServers::one(server));
     let identity = world::identity();
-    let world = world::open_world(&identity, &search.env);
+    let world = world::open_world(&identity, &search);
     let folder = search.env.cwd.clone();
     let core = Proxy::new(identity);
     let recorder = search.recorder(args, identity);

@@ -105,7 +105,7 @@ pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyho
     let task = Task { goal, workers, worker, tasks, model, retries, json, may, folder, saved };
     let identity = world::identity();
     let (tools, connections) = ConversationTools::new(args, &search);
-    let world = world::open_world(&identity, &search.env).with_code_tools(tools.clone(), connections);
+    let world = world::open_world(&identity, &search).with_code_tools(tools.clone(), connections);
     let core = Proxy::new(identity);
     let recorder = search.recorder(args, identity);
     let search = Arc::new(WithTools(search));

@@ -18,6 +18,7 @@ use crate::{
         },
         driver::{self, Search as _},
         record::{self, Recorder},
+        shared::HubLog,
     },
 };
 
@@ -31,6 +32,8 @@ pub(super) struct Search {
     piped: Option<UserConfig>,
     /// The user's configuration at the start.
     pub(super) first: Option<Config>,
+    /// The log.
+    pub(super) log: Option<HubLog>,
     /// Why the wanted log or recording is missing.
     problem: OnceLock<String>,
     is_done: AtomicBool,
@@ -44,7 +47,11 @@ impl Search {
         let user = read_user(args.config.as_deref(), &env);
         let log = match &user {
             Ok(user) => log::begin(args, &user.config, &env).map_err(|error| format!("{error:#}")),
-            Err(_) => Ok(()),
+            Err(_) => Ok(None),
+        };
+        let (log, problem) = match log {
+            Ok(log) => (log, OnceLock::new()),
+            Err(problem) => (None, problem.into()),
         };
         let is_piped = args.config.as_deref().is_some_and(|it| it.exists() && !it.is_file());
         let user = user.ok();
@@ -54,7 +61,8 @@ impl Search {
             first: user.as_ref().map(|it| it.config.clone()),
             piped: user.filter(|_| is_piped),
             env,
-            problem: log.err().map(OnceLock::from).unwrap_or_default(),
+            log,
+            problem,
             is_done: AtomicBool::new(false),
             is_vain: AtomicBool::new(false),
         }

@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args, servers: CliServers) -> anyhow::Result<ExitCode> 
     let search = Arc::new(search);
     let identity = world::identity();
     let (tools, connections) = ConversationTools::new(args, &search);
-    let world = world::open_world(&identity, &search.env).with_code_tools(tools.clone(), connections);
+    let world = world::open_world(&identity, &search).with_code_tools(tools.clone(), connections);
     let core = Proxy::new(identity);
     let code = match search.recorder(args, identity) {
         Some(recorder) => drive(Recorded::new(core, recorder), world, search.clone(), &tools),

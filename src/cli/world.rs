@@ -1,16 +1,20 @@
 //! The environment of a command: the runtime, the operating system, and the identity of this lspool.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::Context as _;
 use tokio::runtime::{LocalOptions, LocalRuntime};
 
+use super::search::Search;
 use crate::{
     core::Identity,
     shell::{
         control::{self, Place},
-        discover::Env,
         guard::{Guard, Mark},
+        shared::Sharing,
         system::System,
     },
 };
@@ -26,17 +30,20 @@ pub(super) fn identity() -> Identity {
 
 /// The operating system, with a guard for the processes.
 pub(super) fn world(identity: &Identity) -> System {
-    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-    System::new(Guard::new(program, Mark::new(identity.pid, identity.started)))
+    System::new(Guard::new(program(), Mark::new(identity.pid, identity.started)))
 }
 
-/// The operating system, with a guard and a control socket.
-pub(super) fn open_world(identity: &Identity, env: &Env) -> System {
-    world(identity).with_control(Place {
-        folders: control::folders(env),
-        pid: identity.pid,
-        started: identity.started,
-    })
+/// The operating system, with a guard, a control socket, and servers that others use, too.
+pub(super) fn open_world(identity: &Identity, search: &Search) -> System {
+    let folders = control::folders(&search.env);
+    let sharing = Sharing { program: program(), folders: folders.clone(), log: search.log.clone() };
+    let place = Place { folders, pid: identity.pid, started: identity.started };
+    world(identity).with_control(place).with_sharing(sharing)
+}
+
+/// The executable of lspool.
+fn program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())
 }
 
 /// Milliseconds since 1970.

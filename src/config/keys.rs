@@ -28,7 +28,7 @@ use super::{
     AgentConfig, Backoff, BuiltinTools, Cleanup, Combine, Config, Delegation, Engine, FolderConfig,
     GroupConfig, Isolation, LogConfig, LogLevel, LspToolsConfig, MemberConfig, OnLimit, OnLoading,
     OrchestrationConfig, Policy, Profile, RemoteConfig, Restart, RouteConfig, ServerConfig, ServerKind,
-    StartAt, SubAgentsConfig, ToolsConfig, TurnRecovery, Unmapped, WorkerConfig,
+    ShareMode, ShareViews, StartAt, SubAgentsConfig, ToolsConfig, TurnRecovery, Unmapped, WorkerConfig,
 };
 
 /// A table of the file, read into a `T`.
@@ -129,6 +129,8 @@ pub(super) enum Type<T: 'static> {
     /// An isolation that overrides the one of the server.
     OptionalIsolation(Field<T, Option<Isolation>>),
     OnLimit(Field<T, OnLimit>),
+    Share(Field<T, ShareMode>),
+    ShareViews(Field<T, ShareViews>),
     BuiltinTools(Field<T, BuiltinTools>),
     LogLevel(Field<T, LogLevel>),
     /// The name of a configured server.

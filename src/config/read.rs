@@ -4,6 +4,7 @@
 
 mod groups;
 mod remote;
+mod share;
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,7 +20,8 @@ use super::{
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, CLEANUPS, DELEGATIONS, ENGINES, FOLDER, GROUP, ISOLATIONS, Key, LOG,
         LOG_LEVELS, LSP_TOOLS, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
-        SERVER_KINDS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, UNMAPPED, WORKER, Workspace,
+        SERVER_KINDS, SHARE_VIEWS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, UNMAPPED, WORKER,
+        Workspace,
     },
     presets::{known_servers, preset_names},
     problem::{Author, Problem, Problems, ShadowedKind},
@@ -216,6 +218,8 @@ impl<'a> Reader<'a> {
             Type::Isolation(field) => self.set(at, choice(raw, &ISOLATIONS), field(into)),
             Type::OptionalIsolation(field) => self.set(at, choice(raw, &ISOLATIONS).map(Some), field(into)),
             Type::OnLimit(field) => self.set(at, choice(raw, &ON_LIMITS), field(into)),
+            Type::Share(field) => self.set(at, share::mode(raw), field(into)),
+            Type::ShareViews(field) => self.set(at, choice(raw, &SHARE_VIEWS), field(into)),
             Type::BuiltinTools(field) => self.set(at, choice(raw, &BUILTIN_TOOLS), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
@@ -378,6 +382,7 @@ impl<'a> Reader<'a> {
                 let message = "has no meaning with `remote`: lspool does not see the memory of that server";
                 self.problem(line, &join(&key, "memory_limit"), message);
             }
+            self.check_share(line, &key, &name, &server);
             // A repository may name servers that this user does not have. It cannot add them.
             if is_known || self.author == Author::User {
                 field.insert(name, server);

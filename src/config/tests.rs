@@ -2,6 +2,7 @@ mod code_tools;
 mod groups;
 mod remote;
 mod secrets;
+mod share;
 
 use expect_test::{Expect, expect, expect_file};
 
@@ -162,6 +163,7 @@ level = "trace"
             env: [("A".to_owned(), "1".to_owned()), ("B".to_owned(), String::new())].into(),
             cwd: Some("~/work".into()),
             remote: None,
+            share: ShareConfig::default(),
             kind: Some(ServerKind::Copilot),
             max_processes: 3,
             max_large_processes: 3,
@@ -282,7 +284,7 @@ lvel = "info"
             config.toml:2: `tools`: expected the table [tools], found a list
             config.toml:4: `server.copilot.comand`: unknown key; did you mean `command`?
             config.toml:5: `server.copilot.max-processes`: unknown key; did you mean `max_processes`?
-            config.toml:6: `server.copilot.xyzzy`: unknown key; expected one of `command`, `args`, `env`, `cwd`, `remote`, `kind`, `max_processes`, `isolation`, `on_limit`, `warm_spares`, `idle_timeout`, `startup_timeout`, `mcp_wait`, `max_message`, `turn_recovery`, `delegation`, `builtin_tools`, `exact_restore`, `repeat`, `languages`, `files`, `root_markers`, `root_required`, `handles`, `start`, `only`, `except`, `settings`, `init_options`, `profile`, `restart`, `required`, `max_restarts`, `restart_window`, `immediate_first`, `backoff`, `stall_timeout`, `probe_timeout`, `hang_timeout`, `write_stall`, `shutdown_grace`, `memory_limit`
+            config.toml:6: `server.copilot.xyzzy`: unknown key; expected one of `command`, `args`, `env`, `cwd`, `remote`, `kind`, `share`, `share_idle`, `share_env`, `share_views`, `share_limit`, `max_processes`, `isolation`, `on_limit`, `warm_spares`, `idle_timeout`, `startup_timeout`, `mcp_wait`, `max_message`, `turn_recovery`, `delegation`, `builtin_tools`, `exact_restore`, `repeat`, `languages`, `files`, `root_markers`, `root_required`, `handles`, `start`, `only`, `except`, `settings`, `init_options`, `profile`, `restart`, `required`, `max_restarts`, `restart_window`, `immediate_first`, `backoff`, `stall_timeout`, `probe_timeout`, `hang_timeout`, `write_stall`, `shutdown_grace`, `memory_limit`
             config.toml:7: `agents`: unknown key; did you mean `agent`?
             config.toml:9: `routes`: unknown key; did you mean `route`?
             config.toml:12: `log.lvel`: unknown key; did you mean `level`?"#]],

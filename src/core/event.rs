@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub use self::{
-    launch::{Fetch, Fetched, Launch, Remote},
+    launch::{Fetch, Fetched, Launch, Remote, Share},
     started::{Recalled, Started},
 };
 
@@ -180,6 +180,14 @@ pub struct Group {
     pub wait: BTreeMap<String, Duration>,
     /// The members after the first, by rank.
     pub others: Vec<Member>,
+}
+
+impl Group {
+    /// As in a recording.
+    pub(crate) fn masked(mut self) -> Group {
+        self.others.iter_mut().for_each(|it| it.launch = it.launch.masked());
+        self
+    }
 }
 
 /// A server of a group.
@@ -552,6 +560,8 @@ pub enum Event {
     Prepared(Result<Box<Prepared>, String>),
     /// The process of an [`Effect::Spawn`], which is told next, is not in its working folder.
     Displaced(ProcessId, Displaced),
+    /// The process of an [`Effect::Spawn`], which is told next, is not shared with other clients: for this reason.
+    Unshared(ProcessId, String),
     /// The process of an [`Effect::Spawn`] runs.
     Spawned {
         /// The process.
@@ -607,6 +617,13 @@ pub enum Event {
     Wrote(Box<Wrote>),
     /// The answer to [`Effect::Fetch`].
     Fetched(Fetched),
+    /// The answer to [`Effect::ReadFile`].
+    FileRead {
+        /// The file.
+        path: PathBuf,
+        /// Its text, if it is one.
+        text: Option<String>,
+    },
     /// The answer to [`Effect::Measure`].
     Measured(Box<Measured>),
     /// A configuration file has changed, appeared, or disappeared.
@@ -729,6 +746,10 @@ pub enum Effect {
         /// Whether to send further lines.
         follow: bool,
     },
+    /// Read a text file, for a hub; answered by [`Event::FileRead`].
+    ReadFile(PathBuf),
+    /// Write the queue of a client, and close its connection; answered by [`Event::Closed`] of that client.
+    HangUp(ClientId),
     /// Close the stdin of a process after its queue. It may handle its messages, and end.
     CloseInput(ProcessId),
     /// Tell [`Event::Drained`] when little is left to be written to a process.

@@ -1,5 +1,7 @@
 //! The identity of this lspool, which makes its ids unique.
 
+use std::time::Duration;
+
 /// The process id and the start time, which are unique together on a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
@@ -7,6 +9,11 @@ pub struct Identity {
     pub pid: u32,
     /// When it started, in milliseconds since 1970.
     pub started: u64,
+}
+
+/// A time in milliseconds since 1970.
+pub(crate) fn millis_after(started: u64, since: Duration) -> u64 {
+    started + u64::try_from(since.as_millis()).unwrap_or_default()
 }
 
 impl Identity {

@@ -20,6 +20,7 @@ mod passing;
 mod recovering;
 mod restoring;
 mod reviving;
+mod sharing;
 mod spares;
 mod stage;
 mod supervision;

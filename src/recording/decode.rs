@@ -94,6 +94,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         Kind::Looked => Event::Looked(Box::new(data(line)?)),
         Kind::Wrote => Event::Wrote(Box::new(data(line)?)),
         Kind::Fetched => Event::Fetched(data(line)?),
+        Kind::FileRead => Event::FileRead { path: data(line)?, text: None },
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -102,6 +103,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         Kind::FilesChanged => Event::FilesChanged,
         Kind::EditorReads => Event::EditorReads(data::<format::EditorReads>(line)?.reads),
         Kind::Displaced => Event::Displaced(process(line)?, data(line)?),
+        Kind::Unshared => Event::Unshared(process(line)?, data::<format::Unshared>(line)?.why),
         Kind::Muttered => Event::Muttered(process(line)?),
         Kind::Drained => Event::Drained(process(line)?),
         Kind::Stalled => Event::Stalled(peer(line)?),
@@ -128,6 +130,8 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::Fetch
         | Kind::Measure
         | Kind::Logs
+        | Kind::ReadFile
+        | Kind::HangUp
         | Kind::CloseInput
         | Kind::AwaitDrained
         | Kind::Terminate

@@ -61,6 +61,8 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::CancelTool(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
+        | Effect::ReadFile(_)
+        | Effect::HangUp(_)
         | Effect::CloseInput(_)
         | Effect::AwaitDrained(_)
         | Effect::Terminate(_)
@@ -119,11 +121,11 @@ impl Encoder {
                     name: it.name.clone(),
                     config: Box::new(it.config.as_ref().clone()),
                     server: Box::new(it.server.clone()),
-                    launch: Box::new(it.launch.as_ref().clone()),
+                    launch: Box::new(it.launch.masked()),
                     missing: it.missing.clone(),
                     warnings: it.warnings.clone(),
                     transcripts: it.transcripts.clone(),
-                    group: it.group.clone(),
+                    group: it.group.clone().map(crate::core::event::Group::masked),
                     has_code_tools: it.has_code_tools,
                 });
                 line(Kind::Prepared).data(&data).finish()
@@ -135,6 +137,10 @@ impl Encoder {
             Event::Displaced(process, displaced) => {
                 let data = self.own(displaced);
                 line(Kind::Displaced).peer(Peer::Backend(*process)).data(&data).finish()
+            }
+            Event::Unshared(process, why) => {
+                let data = self.own(&format::Unshared { why: why.clone() });
+                line(Kind::Unshared).peer(Peer::Backend(*process)).data(&data).finish()
             }
             Event::Spawned { process, pid } => {
                 let data = self.own(&format::Spawned { process: (*process).into(), pid: *pid });
@@ -193,6 +199,8 @@ impl Encoder {
             }
             Event::Wrote(wrote) => line(Kind::Wrote).data(&self.own(wrote)).finish(),
             Event::Fetched(fetched) => line(Kind::Fetched).data(&self.own(fetched)).finish(),
+            // The text is for a hub alone.
+            Event::FileRead { path, text: _ } => line(Kind::FileRead).data(&self.own(path)).finish(),
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -244,7 +252,7 @@ impl Encoder {
                 line(Kind::WatchEditor).data(&data).finish()
             }
             Effect::Spawn(process, launch) => {
-                let launch = Box::new(launch.as_ref().clone());
+                let launch = Box::new(launch.masked());
                 let data = self.own(&format::Spawn { process: (*process).into(), backend, launch });
                 line(Kind::Spawn).data(&data).finish()
             }
@@ -323,6 +331,8 @@ impl Encoder {
                 let data = self.own(&format::Logs { backend: backend.0, id, follow: *follow });
                 line(Kind::Logs).peer(Peer::Client(*client)).data(&data).finish()
             }
+            Effect::ReadFile(path) => line(Kind::ReadFile).data(&self.own(path)).finish(),
+            Effect::HangUp(client) => line(Kind::HangUp).peer(Peer::Client(*client)).finish(),
             Effect::CloseInput(process) => {
                 let data = self.own(&format::OfProcess { process: (*process).into() });
                 line(Kind::CloseInput).data(&data).finish()

@@ -122,6 +122,8 @@ pub enum Kind {
     Unprepared,
     /// In: `peer` is about to run, and not in its working folder. [`Displaced`](crate::core::event::Displaced).
     Displaced,
+    /// In: `peer` is about to run, and no other client uses it. [`Unshared`].
+    Unshared,
     /// In: a process runs. [`Spawned`].
     Spawned,
     /// In: a process could not start. [`SpawnFailed`].
@@ -205,6 +207,12 @@ pub enum Kind {
     Measure,
     /// Out: send a backend's stderr to `peer`. [`Logs`].
     Logs,
+    /// In: a file was read. Its path.
+    FileRead,
+    /// Out: read a file. Its path.
+    ReadFile,
+    /// Out: close the connection of `peer`.
+    HangUp,
     /// Out: close the stdin of a process. [`OfProcess`].
     CloseInput,
     /// Out: tell when a process has read nearly all that it was told. [`OfProcess`].
@@ -355,6 +363,14 @@ pub struct Members {
 pub struct Unprepared {
     /// The error.
     pub error: String,
+}
+
+/// `data` of [`Kind::Unshared`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unshared {
+    /// The reason.
+    pub why: String,
 }
 
 /// `data` of [`Kind::Spawned`].

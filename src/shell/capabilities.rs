@@ -164,6 +164,7 @@ mod tests {
             write_stall: Duration::from_mins(1),
             root: None,
             remote: None,
+            share: None,
         };
         Started { member: "a/b".to_owned(), launch: Arc::new(launch), params: params.to_owned().into() }
     }

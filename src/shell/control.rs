@@ -15,7 +15,9 @@ use tokio::{
 };
 
 pub use place::{Instance, check, folders, instances};
+pub(super) use place::{is_refused, make};
 pub use socket::{Place, Socket};
+pub(super) use socket::{accept, listen};
 
 use super::{
     inbox::{Events, Inbox, inbox},
@@ -80,6 +82,11 @@ impl Clients {
 
     pub(super) fn outbox(&self, client: ClientId) -> Option<&Outbox> {
         self.all.get(&client).map(|it| &it.outbox)
+    }
+
+    /// The outboxes of all of them.
+    pub(super) fn outboxes(&self) -> Vec<Outbox> {
+        self.all.values().map(|it| it.outbox.clone()).collect()
     }
 
     /// Messages dropped for all of them.

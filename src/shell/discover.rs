@@ -15,6 +15,7 @@ mod prepare;
 mod remote;
 mod roots;
 mod search;
+mod share;
 #[cfg(test)]
 mod tests;
 mod tools;

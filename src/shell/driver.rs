@@ -31,6 +31,7 @@ use super::{
     control::{Clients, Connection, Listener},
     editor::Editor,
     fetches::Fetches,
+    files,
     inbox::{Events, Inbox, Queued, inbox, kind},
     logs::Log,
     memory, modes,
@@ -349,6 +350,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Exited { process, .. }
             | Event::TranscriptWritten { process, .. }
             | Event::Displaced(process, _)
+            | Event::Unshared(process, _)
             | Event::Muttered(process)
             | Event::Drained(process) => name(process),
             Event::TeamsLoaded(_) | Event::TeamWritten { .. } => {}
@@ -363,6 +365,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Recalled(_)
             | Event::ToolRan(_)
             | Event::Looked(_)
+            | Event::FileRead { .. }
             | Event::Wrote(_)
             | Event::Fetched(_)
             | Event::FilesChanged
@@ -442,6 +445,11 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::WatchEditor(pid) => self.watch_editor(pid),
             Effect::Spawn(id, launch) => self.spawn(id, launch),
             Effect::Adopt { spare, process } => self.adopt(spare, process),
+            Effect::ReadFile(path) => self.read_file(path),
+            Effect::HangUp(client) => {
+                let error = Some("lspool closed the connection".to_owned());
+                self.own.push_back(Event::Closed { peer: Peer::Client(client), error });
+            }
             Effect::CloseInput(id) => {
                 if let Some(process) = self.processes.get(&id) {
                     process.outbox.close();
@@ -530,6 +538,15 @@ impl<C: Core, W: World> Driver<C, W> {
                 Err(error) => Err(format!("internal error while looking for the server: {error}")),
             };
             events.tell(Event::Prepared(prepared));
+        });
+    }
+
+    fn read_file(&self, path: PathBuf) {
+        let events = self.events.clone();
+        let place = path.clone();
+        spawn_local(async move {
+            let text = spawn_blocking(move || files::small_text(&place)).await.ok().flatten();
+            events.tell(Event::FileRead { path, text });
         });
     }
 
@@ -694,8 +711,13 @@ impl<C: Core, W: World> Driver<C, W> {
         for process in self.processes.values() {
             process.end_gently(grace);
         }
-        let editor = self.editor.clone();
-        let mut farewell = Box::pin(timeout(self.settings.farewell, editor.drained()));
+        let (editor, clients) = (self.editor.clone(), self.clients.outboxes());
+        let mut farewell = Box::pin(timeout(self.settings.farewell, async move {
+            editor.drained().await;
+            for client in clients {
+                client.drained().await;
+            }
+        }));
         let mut last_call = Box::pin(sleep(self.settings.last_call + patience));
         let mut tools = Box::pin(std::mem::replace(&mut self.tools, Tools::new(None)).end());
         let (mut is_read, mut is_idle) = (false, false);

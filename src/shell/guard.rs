@@ -12,8 +12,8 @@
 //!   environment.
 //!
 //! Protocol, a line each: `+PGID` and `-PGID` at spawn and before reaping; `d PATH` and `D PATH` when a private
-//! folder or socket appears and disappears; `f N COMMAND` and `F N` when a server elsewhere starts and ends; `quit` at
-//! an orderly end.
+//! folder or socket appears and disappears; `h PATH` for the socket of a hub; `f N COMMAND` and `F N` when a server
+//! elsewhere starts and ends; `quit` at an orderly end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,6 +30,8 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group, setsid, test_kill_process_group};
 use serde::{Deserialize, Serialize};
 
+use super::shared::HubPlace;
+
 /// The subcommand that runs [`serve`].
 pub const SUBCOMMAND: &str = "guard";
 
@@ -45,6 +47,8 @@ const PARTING: Duration = Duration::from_secs(5);
 /// A pipe takes so many bytes as a whole, or none.
 const ATOMIC: usize = 4096;
 const POLL: Duration = Duration::from_millis(20);
+/// How long others may be at the lock of a hub that has died.
+const RETIREMENT: Duration = Duration::from_millis(500);
 
 /// A mark of the processes of one lspool: its pid and start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +77,8 @@ pub struct Guard {
     folders: BTreeSet<PathBuf>,
     /// The lines about servers elsewhere.
     partings: BTreeMap<u32, Vec<u8>>,
+    /// In a hub: the place of its socket.
+    hub: Option<HubPlace>,
     running: Option<(Child, ChildStdin)>,
     /// Guards that have closed their pipe and are not reaped yet: a dying process closes its pipe first.
     dying: Vec<Child>,
@@ -92,6 +98,7 @@ impl Guard {
             groups: BTreeSet::new(),
             folders: BTreeSet::new(),
             partings: BTreeMap::new(),
+            hub: None,
             running: None,
             dying: Vec::new(),
             n_restarts: 0,
@@ -166,6 +173,12 @@ impl Guard {
         }
     }
 
+    /// Sets the place of a hub, whose socket and lock the guard removes.
+    pub(super) fn add_hub(&mut self, place: &HubPlace) {
+        self.hub = Some(place.clone());
+        self.tell(&path_line(b"h ", place.socket()));
+    }
+
     /// Starts the guard if it does not run, and writes all groups and folders.
     pub fn start(&mut self) {
         if self.running.is_some() {
@@ -183,6 +196,9 @@ impl Guard {
                     all.extend_from_slice(&path_line(b"d ", folder));
                 }
                 self.partings.values().for_each(|line| all.extend_from_slice(line));
+                if let Some(place) = &self.hub {
+                    all.extend_from_slice(&path_line(b"h ", place.socket()));
+                }
                 if let Some((_, pipe)) = &mut self.running
                     && let Err(error) = pipe.write_all(&all)
                 {
@@ -280,6 +296,7 @@ struct Charge {
     groups: BTreeSet<i32>,
     folders: BTreeSet<PathBuf>,
     partings: BTreeMap<u32, Parting>,
+    hub: Option<HubPlace>,
 }
 
 /// A command that ends a server elsewhere.
@@ -347,6 +364,9 @@ fn listen(pipe: impl Read, charge: &mut Charge) -> Farewell {
             [b'd', b' ', folder @ ..] => {
                 charge.folders.insert(OsString::from_vec(folder.to_vec()).into());
             }
+            [b'h', b' ', socket @ ..] => {
+                charge.hub = Some(HubPlace::at(OsString::from_vec(socket.to_vec()).into()));
+            }
             [b'D', b' ', folder @ ..] => {
                 charge.folders.remove(Path::new(OsStr::from_bytes(folder)));
             }
@@ -381,6 +401,9 @@ fn end(charge: &Charge, mark: &OsStr) {
     for folder in &charge.folders {
         // It may be removed already, and there is nobody to report to.
         fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder)).ok();
+    }
+    if let Some(place) = &charge.hub {
+        place.retire(RETIREMENT);
     }
 }
 

@@ -118,6 +118,8 @@ pub struct Spawned {
     pub stderr: Input,
     /// It is not in its working folder.
     pub displaced: Option<Displaced>,
+    /// Why other clients do not use it, although they could.
+    pub unshared: Option<String>,
 }
 
 /// A request to end.
@@ -234,13 +236,16 @@ impl Surroundings {
     /// Reports a running process, and starts the tasks that read and write.
     fn watcher(self, id: ProcessId, spawned: Spawned, ending: watch::Receiver<Ending>) -> Watcher {
         let Surroundings { launch, outbox, end_times, events, paused, name, stderr: log } = self;
-        let Spawned { leader, stdin, mut stdout, stderr, displaced } = spawned;
+        let Spawned { leader, stdin, mut stdout, stderr, displaced, unshared } = spawned;
         let peer = Peer::Backend(id);
         let pid = leader.pid();
         tracing::info!(server = %name, ?id, pid, program = %launch.program.display(), "started");
         if let Some(displaced) = displaced {
             tracing::warn!(server = %name, ?displaced, "its working folder is not there");
             events.tell(Event::Displaced(id, displaced));
+        }
+        if let Some(why) = unshared {
+            events.tell(Event::Unshared(id, why));
         }
         events.tell(Event::Spawned { process: id, pid });
         let scribe = Rc::new(RefCell::new(Scribe::new(log, id.generation)));

@@ -24,14 +24,15 @@ impl Servers {
         let own = prepared.server.shutdown_grace;
         Servers {
             first: prepared.name.as_str().into(),
-            others: members.clone().map(|it| (it.launch.clone(), it.name.as_str().into())).collect(),
+            others: members.clone().map(|it| (private(&it.launch), it.name.as_str().into())).collect(),
             exit_grace: members.map(|it| it.server.shutdown_grace).fold(own, Duration::max),
         }
     }
 
     /// The name of the server that is started so. A process of the first may be started otherwise than configured.
     pub(super) fn name(&self, launch: &Launch) -> Rc<str> {
-        let other = self.others.iter().find(|(it, _)| it == launch);
+        let launch = private(launch);
+        let other = self.others.iter().find(|(it, _)| *it == launch);
         other.map_or_else(|| self.first.clone(), |(_, name)| name.clone())
     }
 
@@ -39,6 +40,11 @@ impl Servers {
     pub(super) fn exit_grace(&self) -> Duration {
         self.exit_grace
     }
+}
+
+/// A launch without what others have to do with it, which differs from process to process.
+fn private(launch: &Launch) -> Launch {
+    Launch { share: None, ..launch.clone() }
 }
 
 #[cfg(test)]
@@ -60,6 +66,7 @@ mod tests {
             write_stall,
             root: None,
             remote: None,
+            share: None,
         }
     }
 

@@ -36,6 +36,7 @@ use super::{
     guard::{Guard, MARK, Parting},
     private,
     process::{CodeTools, Commands, EditorLink, GroupLeader, Request, Spawned, Starting, Waiting, World},
+    shared::{HubPlace, HubSocket, Sharing, Unable},
     stdio::widen,
 };
 use crate::core::event::{Displaced, Exit, Launch, Remote, SpawnFailure};
@@ -51,6 +52,9 @@ pub struct System {
     /// Control clients in this process.
     near: Option<mpsc::Receiver<Connection>>,
     editor: Option<Rc<dyn EditorLink>>,
+    sharing: Option<Rc<Sharing>>,
+    /// In a hub: where its clients come in.
+    hub: Option<HubSocket>,
 }
 
 impl System {
@@ -67,6 +71,8 @@ impl System {
             code_tools: None,
             near: None,
             editor: None,
+            sharing: None,
+            hub: None,
         }
     }
 
@@ -86,6 +92,19 @@ impl System {
     #[must_use]
     pub fn beside(self, editor: Option<Rc<dyn EditorLink>>) -> System {
         System { editor, ..self }
+    }
+
+    /// Adds the means to share servers with other lspools.
+    #[must_use]
+    pub fn with_sharing(self, sharing: Sharing) -> System {
+        System { sharing: Some(Rc::new(sharing)), ..self }
+    }
+
+    /// Makes it the system of a hub, whose clients come in here.
+    #[must_use]
+    pub fn of_hub(self, place: &HubPlace, socket: HubSocket) -> System {
+        self.guard().borrow_mut().add_hub(place);
+        System { hub: Some(socket), ..self }
     }
 
     fn guard(&self) -> &Rc<RefCell<Guard>> {
@@ -192,6 +211,7 @@ impl Starter {
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
             displaced,
+            unshared: None,
         }
     }
 
@@ -227,7 +247,22 @@ impl Commands for Starter {
 
 impl World for System {
     fn spawn(&mut self, launch: Arc<Launch>) -> Starting {
-        self.starter.start(launch, true)
+        let (Some(share), Some(sharing)) = (launch.share.clone(), self.sharing.clone()) else {
+            return self.starter.start(launch, true);
+        };
+        let starter = self.starter.clone();
+        // It removes the control socket, if nothing else, once lspool is killed.
+        starter.start_guard();
+        Box::pin(async move {
+            match sharing.attach(&launch, &share).await {
+                Ok(spawned) => Ok(spawned),
+                Err(Unable::Failed(failure)) => Err(failure),
+                Err(Unable::Private(why)) => {
+                    let spawned = starter.start(launch, true).await?;
+                    Ok(Spawned { unshared: Some(why), ..spawned })
+                }
+            }
+        })
     }
 
     fn commands(&self) -> Option<Rc<dyn Commands>> {
@@ -255,7 +290,7 @@ impl World for System {
     }
 
     fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
-        let (place, near) = (self.control.take(), self.near.take());
+        let (place, near, hub) = (self.control.take(), self.near.take(), self.hub.take());
         let (guard, socket) = (self.guard().clone(), self.socket.clone());
         Box::pin(async move {
             let opened = match place {
@@ -276,7 +311,8 @@ impl World for System {
                     None
                 }
             };
-            (far.is_some() || near.is_some()).then(|| Box::new(Doors { far, near }) as _)
+            let is_open = far.is_some() || near.is_some() || hub.is_some();
+            is_open.then(|| Box::new(Doors { far, near, hub }) as _)
         })
     }
 
@@ -301,15 +337,16 @@ impl World for System {
     }
 }
 
-/// Where control clients come in: the socket, and this process.
+/// Where control clients come in: the socket, and this process; and where those of a hub do.
 struct Doors {
     far: Option<Socket>,
     near: Option<mpsc::Receiver<Connection>>,
+    hub: Option<HubSocket>,
 }
 
 impl Listener for Doors {
     fn accept(&mut self) -> Waiting<'_, Connection> {
-        let Doors { far, near } = self;
+        let Doors { far, near, hub } = self;
         let far = async {
             match far {
                 Some(far) => far.accept().await,
@@ -325,10 +362,17 @@ impl Listener for Doors {
                 None => pending().await,
             }
         };
+        let hub = async {
+            match hub {
+                Some(hub) => hub.accept().await,
+                None => pending().await,
+            }
+        };
         Box::pin(async move {
             tokio::select! {
                 connection = near => connection,
                 connection = far => connection,
+                connection = hub => connection,
             }
         })
     }

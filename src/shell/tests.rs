@@ -86,6 +86,7 @@ fn launch() -> Arc<Launch> {
         write_stall: Duration::from_mins(1),
         root: None,
         remote: None,
+        share: None,
     })
 }
 
@@ -274,6 +275,7 @@ where
                 stdout: Box::new(stdout),
                 stderr: Box::new(stderr),
                 displaced: None,
+                unshared: None,
             })
         })
     }

@@ -36,6 +36,7 @@ mod remote;
 mod replay;
 mod revive;
 mod same_answers;
+mod sharing;
 mod sign_in;
 mod support;
 mod tidy;

@@ -79,6 +79,7 @@ fn shell(script: &str, mark: &Command) -> Effect {
         write_stall: Duration::from_mins(1),
         root: None,
         remote: None,
+        share: None,
     };
     Effect::Spawn(SERVER, Arc::new(launch))
 }
@@ -208,6 +209,7 @@ fn script_without_first_line_for_the_system_runs_in_a_shell() {
         write_stall: Duration::from_mins(1),
         root: None,
         remote: None,
+        share: None,
     };
     let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
     assert_eq!(exit(&events), (Exit::Code(5), &*format!("{} --stdio", script.display())));
@@ -237,6 +239,7 @@ fn spawn_failure_says_why() {
             write_stall: Duration::from_mins(1),
             root: None,
             remote: None,
+            share: None,
         };
         let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
         let [Event::SpawnFailed(SERVER, SpawnFailure { permanent: true, message })] = &events[..] else {

@@ -1,6 +1,9 @@
 //! The results of the trials, as a table and notes.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -131,6 +134,14 @@ impl Row {
         let args = if target.launch.remote.is_some() { &target.server.args } else { &target.launch.args };
         let (command, has_args) = (command(target), !args.is_empty());
         Row { name, command, has_args, skipped, limit, reach, state: State::Untried }
+    }
+
+    /// Notes where its clients meet, or why they cannot.
+    pub(super) fn note_sharing(&mut self, place: Result<&Path, String>) {
+        self.command.push(match place {
+            Ok(folder) => format!("shared: clients meet in {}", folder.display()),
+            Err(why) => format!("not shared, although `share` is set: {why}"),
+        });
     }
 
     pub(super) fn missing(name: String, missing: Missing) -> Row {

@@ -29,6 +29,7 @@ fn target(name: &str, kind: Option<ServerKind>) -> Target {
         write_stall: Duration::from_mins(1),
         root: None,
         remote: None,
+        share: None,
     };
     let startup_timeout = Duration::from_millis(1500);
     let server = ServerConfig { kind, startup_timeout, ..ServerConfig::default() };
@@ -500,4 +501,29 @@ fn strip_colors(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |all, it| all + it.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+#[test]
+fn check_says_whether_clients_can_share_a_server() {
+    let text = |place: Result<&std::path::Path, String>| {
+        let mut row = Row::found("a".to_owned(), &target("a", None));
+        row.note_sharing(place);
+        let report = Report {
+            file: Ok("c".into()),
+            warnings: Vec::new(),
+            rows: vec![row],
+            n_members: 1,
+            group: None,
+            absent: Absent::default(),
+            interrupted: None,
+        };
+        report.text(false, Screen::default())
+    };
+    let well = text(Ok(std::path::Path::new("/run/user/7/lspool")));
+    assert!(well.contains("\n  shared: clients meet in /run/user/7/lspool\n"), "{well}");
+    let not = text(Err("/run/user/7/lspool has mode 755; expected 700".to_owned()));
+    assert!(
+        not.contains("\n  not shared, although `share` is set: /run/user/7/lspool has mode 755"),
+        "{not}"
+    );
 }

@@ -331,6 +331,7 @@ impl Timeline {
             | format::Kind::EditorReads
             | format::Kind::Muttered
             | format::Kind::Displaced
+            | format::Kind::Unshared
             | format::Kind::Drained
             | format::Kind::Timeout
             | format::Kind::Prepare
@@ -338,6 +339,9 @@ impl Timeline {
             | format::Kind::WriteTranscript
             | format::Kind::RemoveTranscript
             | format::Kind::RemoveTranscripts
+            | format::Kind::FileRead
+            | format::Kind::ReadFile
+            | format::Kind::HangUp
             | format::Kind::LoadTeams
             | format::Kind::WriteTeam
             | format::Kind::RemoveTeam

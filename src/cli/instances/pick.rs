@@ -128,7 +128,10 @@ fn fit(backend: &Backend, wanted: &str) -> Option<Fit> {
 
 /// The backends whose names fit best: the place of the lspool, and the whole name.
 fn best(seen: &[Seen], wanted: &str) -> Vec<(usize, String)> {
-    let backends = |it: &Seen| it.answer.as_ref().map(|it| it.status.backends.clone()).unwrap_or_default();
+    // A hub is asked by its clients.
+    let status =
+        |it: &Seen| it.answer.as_ref().ok().map(|it| it.status.clone()).filter(|it| it.hub.is_none());
+    let backends = |it: &Seen| status(it).map(|it| it.backends).unwrap_or_default();
     let all = seen.iter().enumerate().flat_map(|(n, it)| backends(it).into_iter().map(move |it| (n, it)));
     let mut fitting: Vec<(Fit, usize, String)> =
         all.filter_map(|(n, it)| Some((fit(&it, wanted)?, n, it.name))).collect();

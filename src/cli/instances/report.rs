@@ -32,9 +32,59 @@ pub(super) struct Status {
     sets: Vec<Set>,
     #[serde(default)]
     agents: Vec<Agent>,
+    /// Set if it is the hub of a server that several lspools use.
+    #[serde(default)]
+    pub(super) hub: Option<Hub>,
     /// Conversations are shown by their ids.
     #[serde(skip)]
     pub(super) is_long: bool,
+}
+
+/// A hub, and who uses its server.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Hub {
+    server: String,
+    #[serde(default)]
+    clients: Vec<HubClient>,
+}
+
+/// An lspool that uses a shared server.
+#[derive(Clone, Debug, Deserialize)]
+struct HubClient {
+    pid: Option<u64>,
+    editor: Option<String>,
+    #[serde(default)]
+    documents: u64,
+    /// Whether the server has its texts.
+    #[serde(default)]
+    current: bool,
+    /// Why it was sent away.
+    private: Option<String>,
+}
+
+impl Hub {
+    /// In words: `3 clients`.
+    fn clients(&self) -> String {
+        match self.clients.len() {
+            1 => "1 client".to_owned(),
+            n => format!("{n} clients"),
+        }
+    }
+}
+
+impl HubClient {
+    /// In words: `lspool 7 for Neovim 0.11.4, 2 documents, its texts are current`.
+    fn text(&self) -> String {
+        let pid = self.pid.map_or("another lspool".to_owned(), |it| format!("lspool {it}"));
+        let editor = self.editor.as_deref().map(|it| format!(" for {}", without_build(it)));
+        let documents = match self.documents {
+            1 => "1 document".to_owned(),
+            n => format!("{n} documents"),
+        };
+        let current = if self.current { ", its texts are current" } else { "" };
+        let private = self.private.as_deref().map(|why| format!(", leaves: {why}"));
+        format!("{pid}{}, {documents}{current}{}", editor.unwrap_or_default(), private.unwrap_or_default())
+    }
 }
 
 /// A tool set, and how conversations are kept to it.
@@ -164,6 +214,12 @@ pub(super) struct Backend {
     /// Why it was stopped, if it is.
     #[serde(default)]
     stopped: Option<String>,
+    /// Whether other lspools use its process, too.
+    #[serde(default)]
+    shared: bool,
+    /// Why they do not, although they could.
+    #[serde(default)]
+    private: Option<String>,
 }
 
 impl Status {
@@ -306,8 +362,10 @@ pub(super) fn instance(
             return;
         }
     };
-    let head = format!("lspool {pid}");
+    let head = if status.hub.is_some() { format!("hub {pid}") } else { format!("lspool {pid}") };
     let editor = status.editor.as_deref().map_or("", without_build);
+    let hub = status.hub.as_ref().map(|it| format!("{}{GAP}{}", it.server, it.clients()));
+    let editor = hub.as_deref().unwrap_or(editor);
     let about = [status.workspace.as_deref().unwrap_or("no workspace"), editor];
     let about = about.iter().filter(|it| !it.is_empty()).map(|it| plain(it)).collect::<Vec<_>>().join(GAP);
     let about = shorten(&about, width.saturating_sub(head.len() + GAP.len()));
@@ -375,6 +433,9 @@ pub(super) fn instance(
 /// Adds the notes on an lspool as a whole.
 fn config_notes(status: &Status, screen: Screen, lines: &mut Vec<String>) {
     let width = screen.columns().unwrap_or(usize::MAX);
+    for client in status.hub.iter().flat_map(|it| &it.clients) {
+        note("client", &client.text(), width, screen, lines);
+    }
     if let Some(error) = &status.config.error {
         note("configuration", &beginning(error), width, screen, lines);
     }
@@ -391,6 +452,12 @@ fn notes(backend: &Backend, now: u64, screen: Screen, lines: &mut Vec<String>) {
     let width = screen.columns().unwrap_or(usize::MAX);
     if let Some(why) = &backend.stopped {
         note("stopped", why, width, screen, lines);
+    }
+    if backend.shared {
+        note("shared", "by a hub", width, screen, lines);
+    }
+    if let Some(why) = &backend.private {
+        note("private", why, width, screen, lines);
     }
     if let Some(error) = &backend.last_error {
         note(&backend.error_label(now), error, width, screen, lines);

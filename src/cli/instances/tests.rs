@@ -430,3 +430,65 @@ fn plain_servers_of_several_lspools_are_one_table() {
     "#]],
     );
 }
+
+#[test]
+fn status_says_who_shares_a_server_and_why_somebody_does_not() {
+    let plain = |backend: Value| {
+        let mut it = status(&[backend]);
+        it["kind"] = json!("generic");
+        it
+    };
+    shows(
+        &plain(backend("pyright", &json!({"shared": true}))),
+        Screen::default(),
+        &expect![[r#"
+        lspool 4711  /home/me/project  Neovim 0.11.2
+          SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  REQUESTS
+          pyright  ready  3 min  4712  360 MiB         0         1
+            shared: by a hub
+    "#]],
+    );
+    let why = "settings differ: python.analysis";
+    shows(
+        &plain(backend("pyright", &json!({"private": why}))),
+        Screen::default(),
+        &expect![[r#"
+        lspool 4711  /home/me/project  Neovim 0.11.2
+          SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  REQUESTS
+          pyright  ready  3 min  4712  360 MiB         0         1
+            private: settings differ: python.analysis
+    "#]],
+    );
+    let mut hub = plain(backend("pyright", &json!({})));
+    hub["editor"] = Value::Null;
+    hub["hub"] = json!({"server": "pyright", "clients": [
+        {"pid": 11, "editor": "Neovim 0.11.2+v0.11.2", "documents": 2, "current": true, "private": null},
+        {"pid": 12, "editor": null, "documents": 1, "current": false, "private": why},
+    ]});
+    shows(
+        &hub,
+        Screen::default(),
+        &expect![[r#"
+        hub 4711  /home/me/project  pyright  2 clients
+            client: lspool 11 for Neovim 0.11.2, 2 documents, its texts are current
+            client: lspool 12, 1 document, leaves: settings differ: python.analysis
+          SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  REQUESTS
+          pyright  ready  3 min  4712  360 MiB         0         1
+    "#]],
+    );
+    several(
+        Some(hub),
+        None,
+        &expect![[r#"
+        LSPOOL  WORKSPACE                                   SERVER        STATE   SINCE     PID   MEMORY  RESTARTS  REQUESTS  EDITOR
+            11  /home/me/code/services/very-long-names/api  pyright       ready   3 min    4712  360 MiB         0         1  Neovim 0.11.2
+            12  /home/me/web                                basedpyright  ready   3 min  123456  360 MiB         0         1  Neovim 0.11.2
+            12  /home/me/web                                ruff          failed  3 min       -        -         0         1  Neovim 0.11.2
+            last error: it exited (code 1)
+            hint: run `lspool restart ruff`
+            13  /home/me/project                            pyright       ready   3 min    4712  360 MiB         0         1  hub, 2 clients
+            client: lspool 11 for Neovim 0.11.2, 2 documents, its texts are current
+            client: lspool 12, 1 document, leaves: settings differ: python.analysis
+    "#]],
+    );
+}

@@ -54,6 +54,43 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             doc: "Tool sets apply only to a Copilot server.",
         },
         Key {
+            name: "share",
+            ty: Type::Share(|it| &mut it.share.mode),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether several clients use one process ([sharing.md](sharing.md)). `same-client`: those with \
+                  equal capabilities. Not for a Copilot server, and not with `remote`.",
+        },
+        Key {
+            name: "share_idle",
+            ty: Type::Duration(|it| &mut it.share.idle),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long a shared process without clients keeps running.",
+        },
+        Key {
+            name: "share_env",
+            ty: Type::Names(|it| &mut it.share.env),
+            workspace: Workspace::No,
+            absent: "as in [sharing.md](sharing.md#which-clients-share)",
+            doc: "Variables that must be equal for clients to share.",
+        },
+        Key {
+            name: "share_views",
+            ty: Type::ShareViews(|it| &mut it.share.views),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "What happens to clients whose unsaved texts differ. `exact`: the server gets the texts of the \
+                  client whose request it handles. `private`: the later client gets a process of its own.",
+        },
+        Key {
+            name: "share_limit",
+            ty: Type::Count(|it| &mut it.share.limit),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many clients a shared process has at most.",
+        },
+        Key {
             name: "max_processes",
             ty: Type::CountOrLess(|it| &mut it.max_processes, |it| &mut it.max_large_processes),
             workspace: Workspace::Smaller,

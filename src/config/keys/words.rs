@@ -2,7 +2,7 @@
 
 use crate::config::{
     BuiltinTools, Cleanup, Combine, Delegation, Engine, Isolation, LogLevel, OnLimit, OnLoading, Profile,
-    Restart, ServerKind, StartAt, TurnRecovery, Unmapped,
+    Restart, ServerKind, ShareMode, ShareViews, StartAt, TurnRecovery, Unmapped,
 };
 
 /// Words for the kinds of servers.
@@ -23,6 +23,15 @@ pub(in crate::config) const ISOLATIONS: [(&str, Isolation); 2] =
 /// Words for what happens to a conversation beyond `max_processes`.
 pub(in crate::config) const ON_LIMITS: [(&str, OnLimit); 2] =
     [("mode", OnLimit::Mode), ("error", OnLimit::Error)];
+
+/// Words for whether several clients use one process.
+pub(in crate::config) const SHARES: [(&str, ShareMode); 2] =
+    [("off", ShareMode::Off), ("same-client", ShareMode::SameClient)];
+
+/// Words for what becomes of clients with different texts.
+pub(in crate::config) const SHARE_VIEWS: [(&str, ShareViews); 2] =
+    [("exact", ShareViews::Exact), ("private", ShareViews::Private)];
+
 /// Words for whether lspool offers builtin tools.
 pub(in crate::config) const BUILTIN_TOOLS: [(&str, BuiltinTools); 2] =
     [("off", BuiltinTools::Off), ("fallback", BuiltinTools::Fallback)];

@@ -13,7 +13,7 @@ use crate::{
         event::{ClientId, Drops, Measured, Peer},
         mux::{
             Mux,
-            pool::{backend::Backend, lifecycle::LifecycleState},
+            pool::{backend::Backend, lifecycle::LifecycleState, shared::Shared},
             requests::Owner,
         },
     },
@@ -143,6 +143,11 @@ impl Admin {
             "next_start": it.life.next_start().map(|at| millis(mux, at)),
             "stopped": it.stopped.filter(|_| state == LifecycleState::Stopped),
         });
+        match it.sharing.process() {
+            Shared::No => {}
+            Shared::Yes => status["shared"] = json!(true),
+            Shared::Private(why) => status["private"] = json!(why),
+        }
         moment.apply(&mut status);
         status
     }

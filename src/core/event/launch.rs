@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{Engine, runs_elsewhere},
+    config::{Engine, ShareViews, runs_elsewhere},
     rpc::PathPair,
 };
 
@@ -32,9 +32,44 @@ pub struct Launch {
     /// Set if the program runs the server elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Remote>,
+    /// Set if several clients may use one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+}
+
+/// How several clients use one process of a server: by a hub.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// The name of the server's section.
+    pub server: String,
+    /// What must be equal for two clients to use one process: the names of things, and their values.
+    pub key: Vec<(String, String)>,
+    /// How long the process stays without clients.
+    pub idle: Duration,
+    /// What becomes of clients whose texts differ.
+    pub views: ShareViews,
+    /// The limit of clients.
+    pub limit: usize,
+    /// The editor of this client, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub editor: Option<String>,
+}
+
+impl Share {
+    /// Without hashes, which are those of another text once that is masked.
+    pub(crate) fn masked(mut self) -> Share {
+        self.key.iter_mut().filter(|(_, value)| value.starts_with('#')).for_each(|it| it.1.truncate(1));
+        self
+    }
 }
 
 impl Launch {
+    /// As in a recording.
+    pub(crate) fn masked(&self) -> Launch {
+        Launch { share: self.share.clone().map(Share::masked), ..self.clone() }
+    }
+
     /// Whether the server sees other processes than lspool does.
     pub fn is_elsewhere(&self) -> bool {
         self.remote.is_some() || runs_elsewhere(&self.program)

@@ -138,6 +138,9 @@ impl Mux {
 
     /// Forwards a notification of a server.
     pub(crate) fn on_server_notification(&mut self, process: ProcessId, frame: Frame) {
+        if self.on_hub_notification(process, &frame) {
+            return;
+        }
         self.note_published(process, &frame);
         if self.relay(process, &frame) {
             return;

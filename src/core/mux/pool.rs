@@ -11,4 +11,5 @@ pub(crate) mod processes;
 pub(crate) mod reconcile;
 pub(crate) mod refusal;
 mod retry;
+pub(crate) mod shared;
 pub(crate) mod usage;

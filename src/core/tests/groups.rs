@@ -38,6 +38,7 @@ fn member(name: &str) -> Member {
         write_stall: Duration::from_mins(1),
         root: None,
         remote: None,
+        share: None,
     };
     let mut server = ServerConfig { kind: Some(ServerKind::Generic), ..ServerConfig::default() };
     server.policy.required = false;

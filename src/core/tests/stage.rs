@@ -15,7 +15,7 @@ use crate::{
         Identity,
         event::{
             BackendId, ClientId, Effect, Event, Exit, Generation, Group, KeepMode, KeptMode, Launch,
-            Measured, Peer, Prepared, ProcessId, Recalled, Remote, Scope, Started, StoredTeam,
+            Measured, Peer, Prepared, ProcessId, Recalled, Remote, Scope, Share, Started, StoredTeam,
         },
     },
     rpc::Frame,
@@ -31,6 +31,8 @@ pub(super) struct Stage {
     /// Messages by peer that the test has not looked at.
     sent: BTreeMap<Peer, Vec<Value>>,
     pub(super) spawned: Vec<ProcessId>,
+    /// How they were started.
+    pub(super) launches: Vec<Arc<Launch>>,
     pub(super) closed: Vec<ProcessId>,
     /// Which of them lspool waits for to read.
     pub(super) feeding: Vec<ProcessId>,
@@ -108,6 +110,7 @@ impl Stage {
             sent: BTreeMap::new(),
             spawned: Vec::new(),
             fetches: Vec::new(),
+            launches: Vec::new(),
             closed: Vec::new(),
             feeding: Vec::new(),
             terminated: Vec::new(),
@@ -217,8 +220,9 @@ impl Stage {
                     self.folders = folders;
                     self.prepared();
                 }
-                Effect::Spawn(process, _) => {
+                Effect::Spawn(process, launch) => {
                     self.spawned.push(process);
+                    self.launches.push(launch);
                     if self.holds_spawns {
                         continue;
                     }
@@ -264,6 +268,7 @@ impl Stage {
                 Effect::Remember(it, result) => {
                     self.remembered.insert(it.member, serde_json::from_slice(&result).unwrap());
                 }
+                Effect::ReadFile(_) | Effect::HangUp(_) => unreachable!("no client is sent away"),
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::AwaitDrained(process) => self.feeding.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
@@ -295,6 +300,7 @@ impl Stage {
             write_stall: Duration::from_mins(1),
             root: None,
             remote: self.remote.clone(),
+            share: self.server.share.is_on().then(|| Share { server: self.name.clone(), ..Share::default() }),
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),

@@ -52,7 +52,7 @@ pub(super) fn name(pid: u32, started: u64) -> String {
 }
 
 /// Makes the first possible folder. Fails if it exists and others can use it.
-pub(super) fn make(folders: &[PathBuf]) -> Result<&Path, String> {
+pub(in crate::shell) fn make(folders: &[PathBuf]) -> Result<&Path, String> {
     let mut problems = Vec::new();
     for folder in folders {
         match fs::DirBuilder::new().mode(0o700).create(folder) {
@@ -123,7 +123,7 @@ fn exists(pid: u32) -> bool {
 }
 
 /// Whether a connection is refused. A connection to a full queue would wait, so a listening socket is not asked.
-fn is_refused(socket: &Path) -> bool {
+pub(in crate::shell) fn is_refused(socket: &Path) -> bool {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let Ok(fd) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };

@@ -48,7 +48,8 @@ impl Place {
     }
 }
 
-fn listen(path: &Path) -> io::Result<net::UnixListener> {
+/// Listens at a path, for this user alone.
+pub(in crate::shell) fn listen(path: &Path) -> io::Result<net::UnixListener> {
     let socket = net::UnixListener::bind(path)?;
     // The folder is closed to others; this protects against a changed folder.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
@@ -58,23 +59,26 @@ fn listen(path: &Path) -> io::Result<net::UnixListener> {
 
 impl Listener for Socket {
     fn accept(&mut self) -> Waiting<'_, Connection> {
-        Box::pin(async {
-            loop {
-                match self.0.accept().await {
-                    Ok((stream, _)) if stream.peer_cred().is_ok_and(|it| it.uid() == geteuid().as_raw()) => {
-                        let (input, output) = stream.into_split();
-                        return (Box::new(input) as _, Box::new(output) as _);
-                    }
-                    Ok((stream, _)) => {
-                        tracing::warn!(peer = ?stream.peer_cred().ok(), "refused a control connection of another user");
-                    }
-                    // Errors such as too many open files persist, so wait before the next attempt.
-                    Err(error) => {
-                        tracing::debug!(%error, "could not accept a control connection");
-                        sleep(Duration::from_millis(100)).await;
-                    }
-                }
+        Box::pin(accept(&self.0))
+    }
+}
+
+/// Waits for the next connection of this user.
+pub(in crate::shell) async fn accept(listener: &UnixListener) -> Connection {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) if stream.peer_cred().is_ok_and(|it| it.uid() == geteuid().as_raw()) => {
+                let (input, output) = stream.into_split();
+                return (Box::new(input) as _, Box::new(output) as _);
             }
-        })
+            Ok((stream, _)) => {
+                tracing::warn!(peer = ?stream.peer_cred().ok(), "refused a connection of another user");
+            }
+            // Errors such as too many open files persist, so wait before the next attempt.
+            Err(error) => {
+                tracing::debug!(%error, "could not accept a connection");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
     }
 }

@@ -16,6 +16,7 @@ use super::{
     remote::{Words, call, copies, mounts, place_name, recognized, usable},
     roots,
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
+    share::share,
 };
 use crate::{
     agents::{Registry, unknown_tiers, unused_by_leads},
@@ -154,6 +155,7 @@ fn find_members(plan: &Plan, config: &Config, workspace: &Workspace, env: &Env) 
         let member = match target(&name, &server, workspace, env) {
             Ok(Target { server, mut launch, .. }) => {
                 launch.root = if is_alone { None } else { own_root(&server, workspace) };
+                launch.share = share(&name, &server, &launch, workspace, env);
                 Member { name, server, launch, missing: None }
             }
             Err(missing) if is_alone && server.policy.required => return Err(missing.message),
@@ -379,6 +381,7 @@ pub fn target(
         write_stall: server.write_stall,
         root: None,
         remote,
+        share: None,
     };
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
 }
@@ -442,6 +445,7 @@ fn elsewhere(
             skips_settings: !remote.map_settings,
             copies,
         }),
+        share: None,
     };
     let (name, server) = (name.to_owned(), server.clone());
     Ok(Target { name, server, launch, place: found.place, skipped: found.skipped })
@@ -458,6 +462,7 @@ fn nothing(server: &ServerConfig) -> Launch {
         write_stall: server.write_stall,
         root: None,
         remote: None,
+        share: None,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
         Proxy,
         event::{BackendId, Effect, Effects, Event, Prepared, ProcessId},
     },
+    hub::Hub,
     recording::{encode, format::About},
 };
 
@@ -55,6 +56,20 @@ impl Core for Proxy {
 
     fn about(&self, effect: &Effect) -> Option<About> {
         encode::about(self, effect)
+    }
+}
+
+impl Core for Hub {
+    fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
+        Hub::handle(self, now, event, out);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
+        Hub::handle_timeout(self, now, out);
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
+        Hub::poll_timeout(self)
     }
 }
 

@@ -79,6 +79,7 @@ pub(super) fn launch(
         write_stall: Duration::MAX,
         root: None,
         remote: None,
+        share: None,
     }
 }
 
@@ -112,7 +113,7 @@ pub(super) async fn run(
     limits: &ToolsConfig,
     mut cancelled: watch::Receiver<bool>,
 ) -> Outcome {
-    let Spawned { mut leader, stdin, mut stdout, stderr, displaced: _ } = spawned;
+    let Spawned { mut leader, stdin, mut stdout, stderr, displaced: _, unshared: _ } = spawned;
     // It has no input, and writes to one stream.
     drop((stdin, stderr));
     let started = Instant::now();

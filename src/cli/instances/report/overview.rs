@@ -34,7 +34,9 @@ pub(super) fn lines(all: &[(u32, &Status)], now: u64, screen: Screen) -> Vec<Str
     for (pid, status) in all {
         let workspace = status.workspace.as_deref().unwrap_or("-");
         let row = |[server, state, since, process, memory, restarts, requests]: [String; 7]| {
-            let editor = super::plain(super::without_build(status.editor.as_deref().unwrap_or_default()));
+            let hub = status.hub.as_ref().map(|it| format!("hub, {}", it.clients()));
+            let editor = super::without_build(status.editor.as_deref().unwrap_or_default());
+            let editor = super::plain(hub.as_deref().unwrap_or(editor));
             let workspace = super::plain(workspace);
             let pid = pid.to_string();
             [pid, workspace, server, state, since, process, memory, restarts, requests, editor]

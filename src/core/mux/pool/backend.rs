@@ -24,6 +24,7 @@ use crate::{
                 health::Health,
                 lifecycle::{Handshake, Lifecycle, LifecycleState},
                 reconcile::Reconcile,
+                shared::Sharing,
             },
             result_ids::Results,
             successor::Differences,
@@ -128,6 +129,7 @@ pub(crate) struct Backend {
     /// What happens to it while it is unneeded.
     pub(crate) idling: Idling,
     pub(crate) health: Health,
+    pub(crate) sharing: Sharing,
     pub(crate) ending: Ending,
     /// When it closed its stdout, and lived on.
     pub(super) closed_at: Option<Instant>,
@@ -180,6 +182,7 @@ impl Backend {
             idle_since: None,
             idling: Idling::Ends,
             health: Health::new(now),
+            sharing: Sharing::default(),
             ending: Ending::No,
             closed_at: None,
             last_error: None,

@@ -132,6 +132,7 @@ impl Mux {
             return Err(no_room(self.servers.of(backend)));
         }
         self.reset_restarts(id);
+        self.note_wanted_restart(id);
         self.replace(id);
         self.start_waiting();
         Ok(())

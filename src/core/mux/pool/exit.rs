@@ -2,7 +2,7 @@
 
 use super::{
     away::{Stage, is_unreachable},
-    lifecycle::{End, LifecycleState},
+    lifecycle::End,
 };
 use crate::{
     config::ServerConfig,
@@ -29,10 +29,9 @@ impl Mux {
         stderr: &str,
     ) -> Option<(Cause, String)> {
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
-        let is_starting = matches!(
-            backend.life.state(),
-            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. }
-        );
+        let is_starting = backend.is_starting();
+        let told = backend.sharing.take_end();
+        let (exit, stderr) = told.as_ref().map_or((exit, stderr), |(exit, stderr)| (*exit, stderr));
         let remote = self.servers.get(backend.server).launch.remote.as_ref();
         let stage = if is_starting { Stage::Starting } else { Stage::Ready };
         let is_unreachable = match exit {
@@ -56,6 +55,9 @@ impl Mux {
             // One that dies closes its stdout too.
             None if backend.closed_at.is_some() && matches!(exit, Exit::Code(0) | Exit::Signal(SIGTERM)) => {
                 (Cause::Transport, "was ended (it had closed its stdout)".to_owned(), stderr)
+            }
+            None if exit == Exit::Unknown && backend.sharing.is_shared() => {
+                (Cause::Crashed, "is gone with its hub".to_owned(), stderr)
             }
             None if is_unreachable => (Cause::Unreachable, format!("cannot be reached ({exit})"), stderr),
             None if exit.is_from_outside() => (Cause::Crashed, format!("exited ({exit})"), ""),

@@ -235,10 +235,15 @@ impl Mux {
         self.backend(id).map(|it| Times::of(self.servers.of(it)))
     }
 
+    /// Whether a hub watches the process of a backend.
+    fn is_shared(&self, id: BackendId) -> bool {
+        self.backend(id).is_some_and(|it| it.sharing.is_shared())
+    }
+
     /// Notes that a backend owes answers, or owes none.
     pub(super) fn note_debts(&mut self, id: BackendId) {
         let (now, n_owed) = (self.now(), self.requests.n_owed_by(id));
-        let Some(times) = self.times(id) else { return };
+        let Some(times) = self.times(id).filter(|_| !self.is_shared(id)) else { return };
         self.backends.note_debts(id, |it| it.owes(now, n_owed, &times));
     }
 
@@ -325,7 +330,7 @@ impl Mux {
         let limit = server.settings.memory_limit.and_then(|it| u64::try_from(it).ok());
         let window = server.settings.policy.restart_window.max(SOON);
         backend.health.memory = Some(bytes);
-        let limit = limit.filter(|_| backend.health.renewal.is_none())?;
+        let limit = limit.filter(|_| backend.health.renewal.is_none() && !backend.sharing.is_shared())?;
         let (mib, limit_mib) = (bytes >> 20, limit >> 20);
         match backend.health.size(now, bytes, limit, window) {
             Size::Fits => None,

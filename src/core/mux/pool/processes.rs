@@ -3,7 +3,7 @@
 //! The end of a process takes three steps, so that a higher owner can say in between what is still wanted:
 //! [`Mux::begin_gone`], [`Mux::decide_gone`], [`Mux::finish_gone`].
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
@@ -142,9 +142,11 @@ impl Mux {
         let handshake = if is_editors { Handshake::Editor } else { Handshake::Own };
         backend.life.spawn(now, handshake, now + server.settings.startup_timeout);
         backend.begin(now);
-        let spawn = Effect::Spawn(backend.process(), Arc::clone(&server.launch));
+        let process = backend.process();
         self.backends.set_paths(id, &server.launch);
-        self.act(spawn);
+        if let Some(launch) = self.launch_for(id) {
+            self.act(Effect::Spawn(process, launch));
+        }
         Ok(())
     }
 

@@ -439,7 +439,7 @@ impl World {
                 self.later(wait, Happening::Event(Box::new(Event::Looked(Box::new(seen)))));
             }
             Effect::Send(..) | Effect::Measure(_) | Effect::WatchEditor(_) | Effect::AwaitDrained(_) => {}
-            Effect::CloseInput(_) | Effect::Exit(_) => {}
+            Effect::ReadFile(_) | Effect::HangUp(_) | Effect::CloseInput(_) | Effect::Exit(_) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -742,6 +742,7 @@ fn prepared(settings: &LspToolsConfig) -> Prepared {
         cwd: None,
         root: None,
         remote: None,
+        share: None,
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
     };

@@ -108,6 +108,7 @@ impl World {
             write_stall: std::time::Duration::from_mins(1),
             root: None,
             remote: None,
+            share: None,
         };
         Ok(Box::new(Prepared {
             config: Arc::new(config),

@@ -247,6 +247,7 @@ impl Search for Searched {
             write_stall: Duration::from_mins(1),
             root: None,
             remote: None,
+            share: None,
         };
         Ok(Prepared {
             config: Arc::new(Config::default()),
@@ -387,6 +388,7 @@ impl World for Plant {
                 stdout: Box::new(stdout),
                 stderr: Box::new(stderr),
                 displaced: None,
+                unshared: None,
             })
         })
     }

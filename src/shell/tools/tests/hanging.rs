@@ -58,6 +58,7 @@ impl Commands for Counting {
                 stdout: Box::new(tokio::io::empty()),
                 stderr: Box::new(tokio::io::empty()),
                 displaced: None,
+                unshared: None,
             })
         })
     }

@@ -1,0 +1,117 @@
+//! Settings: what the server has asked of the first client holds for all, and a client with others takes a process of
+//! its own.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Hub, PROCESS, clients::Detach};
+use crate::{
+    core::{
+        event::{ClientId, Effect, Peer},
+        ids::RequestId,
+        mux::requests::{Owner, To},
+        purpose::{Purpose, SentId},
+    },
+    rpc::{Frame, RawId, elements, path, text},
+};
+
+const CONFIGURATION: &str = "workspace/configuration";
+
+/// The settings that the server has.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    /// The last `didChangeConfiguration`.
+    said: Option<Value>,
+    /// Answers to `workspace/configuration`, by the parameters.
+    answers: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Questions to clients, with their parameters: the server's, and those of the hub that compare.
+    asked: BTreeMap<SentId, Vec<u8>>,
+}
+
+impl Settings {
+    pub(super) fn forget(&mut self, sent: SentId) {
+        self.asked.remove(&sent);
+    }
+}
+
+impl Hub {
+    /// `workspace/configuration` of the server.
+    pub(super) fn on_configuration_asked(&mut self, frame: &Frame) {
+        let params = frame.params().unwrap_or_default();
+        if let Some(known) = self.settings.answers.get(params).cloned() {
+            return self.answer_server(frame, &known);
+        }
+        let Some(leader) = self.leader() else {
+            let items = path(params, &["items"]).map_or(0, |it| elements(&params[it]).count());
+            let nulls = vec!["null"; items].join(",");
+            return self.answer_server(frame, format!("[{nulls}]").as_bytes());
+        };
+        let Some(id) = frame.id() else { return };
+        let owner = Owner::Backend(PROCESS, RequestId::from(id));
+        let (sent, out) = self.requests.register(To::Client(leader), owner, Purpose::Plain, frame);
+        self.settings.asked.insert(sent, params.to_vec());
+        self.act(Effect::Send(Peer::Client(leader), out));
+    }
+
+    /// A new client is asked what the first one was asked.
+    pub(super) fn check_settings(&mut self, client: ClientId) {
+        if self.leader() == Some(client) {
+            return;
+        }
+        let questions: Vec<Vec<u8>> = self.settings.answers.keys().cloned().collect();
+        for params in questions {
+            let frame = Frame::request(RawId::from(0), CONFIGURATION, Some(&params));
+            let sent = self.ask_client(client, &frame);
+            self.settings.asked.insert(sent, params);
+        }
+    }
+
+    /// An answer of a client to the hub.
+    pub(super) fn on_settings_answer(&mut self, client: ClientId, sent: SentId, frame: &Frame) {
+        let Some(params) = self.settings.asked.remove(&sent) else { return };
+        let (Some(theirs), Some(known)) = (frame.result(), self.settings.answers.get(&params)) else {
+            return;
+        };
+        let (theirs, known) = (value(theirs), value(known));
+        if theirs != known {
+            let why = format!("settings differ: {}", differing(&params, &theirs, &known));
+            self.detach(client, Detach::Settings, &why);
+        }
+    }
+
+    /// The first client's answer is kept for others.
+    pub(super) fn note_configuration(&mut self, sent: SentId, frame: &Frame) {
+        if let (Some(params), Some(result)) = (self.settings.asked.remove(&sent), frame.result()) {
+            self.settings.answers.insert(params, result.to_vec());
+        }
+    }
+
+    /// `didChangeConfiguration` of a client.
+    pub(super) fn on_settings(&mut self, id: ClientId, frame: &Frame) {
+        let said = frame.params().map(value).unwrap_or_default();
+        if self.settings.said.as_ref() == Some(&said) && self.clients.len() > 1 {
+            return;
+        }
+        let others = self.clients.iter().any(|(other, it)| *other != id && it.detached.is_none());
+        if others && self.settings.said.is_some() {
+            return self.detach(id, Detach::Settings, "it has changed its settings");
+        }
+        self.settings.said = Some(said);
+        self.settings.answers.clear();
+        self.tell_server(frame.clone());
+    }
+}
+
+fn value(raw: &[u8]) -> Value {
+    serde_json::from_slice(raw).unwrap_or_default()
+}
+
+/// The names of the sections whose settings differ.
+fn differing(params: &[u8], theirs: &Value, known: &Value) -> String {
+    let items = path(params, &["items"]).map(|it| &params[it]).unwrap_or_default();
+    let names = elements(items).map(|it| text(&items[it], &["section"]).unwrap_or_default());
+    let differs = |(n, _): &(usize, String)| theirs.get(*n) != known.get(*n);
+    let all: Vec<String> = names.enumerate().filter(differs).map(|it| it.1).collect();
+    all.join(", ")
+}

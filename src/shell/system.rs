@@ -48,7 +48,7 @@ pub struct System {
     code_tools: Option<Rc<dyn CodeTools>>,
     /// Control clients in this process.
     near: Option<mpsc::Receiver<Connection>>,
-    editor: Option<Rc<dyn EditorLink>>,
+    editors: Option<Rc<dyn EditorLink>>,
 }
 
 impl System {
@@ -63,7 +63,7 @@ impl System {
             socket: Rc::default(),
             code_tools: None,
             near: None,
-            editor: None,
+            editors: None,
         }
     }
 
@@ -79,10 +79,10 @@ impl System {
         System { code_tools: Some(code_tools), near: Some(near), ..self }
     }
 
-    /// Adds the editor beside which code tools work.
+    /// Adds the editors beside which code tools work.
     #[must_use]
-    pub fn beside(self, editor: Option<Rc<dyn EditorLink>>) -> System {
-        System { editor, ..self }
+    pub fn beside(self, editors: Option<Rc<dyn EditorLink>>) -> System {
+        System { editors, ..self }
     }
 
     fn guard(&self) -> &Rc<RefCell<Guard>> {
@@ -220,8 +220,8 @@ impl World for System {
         self.code_tools.clone()
     }
 
-    fn editor(&self) -> Option<Rc<dyn EditorLink>> {
-        self.editor.clone()
+    fn editors(&self) -> Option<Rc<dyn EditorLink>> {
+        self.editors.clone()
     }
 
     fn private_folder(&mut self) -> Result<PathBuf, String> {

@@ -274,3 +274,13 @@ fn server_gets_unsaved_texts_and_keeps_them() {
     let report = &answer["structured"]["files"][0];
     assert_eq!((&report["freshness"], &report["diagnostics"]), (&json!("exact"), &json!([])), "{answer}");
 }
+
+#[test]
+fn server_that_starts_late_gets_unsaved_texts() {
+    let mut world = World::new(1).file("a.py", "need bar").file("b.py", "pass");
+    world.server.starts_late = 1_000;
+    world.type_text("b.py", "def bar");
+    let answer = world.call("lsp_diagnostics", &json!({"files": ["a.py"]}));
+    let report = &answer["structured"]["files"][0];
+    assert_eq!((&report["freshness"], &report["diagnostics"]), (&json!("exact"), &json!([])), "{answer}");
+}

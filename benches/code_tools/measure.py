@@ -388,7 +388,8 @@ def measure(peer):
         begin = time.monotonic()
         process.start()
         result["initialize"] = time.monotonic() - begin
-        result["list"] = len(json.dumps(process.ask("tools/list", {})))
+        shown = json.dumps(process.ask("tools/list", {}), separators=(",", ":"), ensure_ascii=False)
+        result["list"] = len(shown.encode())
         peer.after_start(process)
         result["first"], result["all"] = until_right(count, project["places"], PATIENCE)
         result["all"] = result["all"] and time.monotonic() - begin

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     builtin_tools::lsp::{
-        Answer, Code, DefinitionKind, LspCall, LspTool, Target, clipped, kind_name, visible,
+        Answer, Code, DefinitionKind, LspCall, LspTool, Target, ToolError, clipped, kind_name, visible,
     },
     core::event::{ServerId, Unreadable, WordMatch},
 };
@@ -33,6 +33,26 @@ const MOST_OF_HOVER: usize = 8000;
 impl Cx<'_> {
     /// Carries a call out on the files as they are, and again if they have changed meanwhile.
     pub(super) fn carry_out(&mut self, call: &LspCall) -> Step<Answer> {
+        let result = self.carried_out(call);
+        result.map_err(|stop| match stop {
+            Stop::Fail(error) => Stop::Fail(self.doubted(error)),
+            Stop::Wait => Stop::Wait,
+        })
+    }
+
+    /// An error, with what may have been missed, if a file that was not seen could prove it wrong.
+    fn doubted(&self, mut error: Box<ToolError>) -> Box<ToolError> {
+        if !matches!(error.code, Code::NoSymbol | Code::NoFile | Code::Ambiguous) {
+            return error;
+        }
+        if let Some(why) = self.missed().filter(|why| !error.message.contains(why)) {
+            error.message = format!("{}\nlspool may have missed changes of files: {why}", error.message);
+            error.retry = true;
+        }
+        error
+    }
+
+    fn carried_out(&mut self, call: &LspCall) -> Step<Answer> {
         if !self.tools.settings.enabled {
             return fail(Code::Refused, "code tools are off: `enabled = false` in [lsp_tools]");
         }

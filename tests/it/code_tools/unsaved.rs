@@ -16,7 +16,7 @@ const USE: &str = "from shapes import surface\n\nprint(surface(2))\n";
 struct Beside {
     shell: Shell,
     editor: TestEditor,
-    _server: Puppet,
+    server: Puppet,
     _host: PuppetHost,
 }
 
@@ -39,7 +39,7 @@ impl Beside {
         server.answer(&server.expect("initialize"), json!({"capabilities": {"textDocumentSync": 1}}));
         editor.wait(&initialize).expect("the puppet has said yes");
         editor.notify("initialized", json!({}));
-        let beside = Beside { shell, editor, _server: server, _host: host };
+        let beside = Beside { shell, editor, server, _host: host };
         let document =
             json!({"uri": beside.uri("shapes.py"), "languageId": "python", "version": 1, "text": IN_EDITOR});
         beside.editor.notify("textDocument/didOpen", json!({"textDocument": document}));
@@ -48,7 +48,7 @@ impl Beside {
             json!({"uri": "file:///elsewhere/a.py", "languageId": "python", "version": 1, "text": "x"});
         beside.editor.notify("textDocument/didOpen", json!({"textDocument": other}));
         // lspool has read both.
-        server_has(&beside._server, 2);
+        server_has(&beside.server, 2);
         beside
     }
 
@@ -93,7 +93,7 @@ fn unsaved_text_of_running_editor_counts_for_real_pyright() {
     assert_eq!((beside.text("shapes.py").as_str(), beside.text("use.py").as_str()), (ON_DISK, USE));
     // Without the document, the file counts.
     beside.editor.notify("textDocument/didClose", json!({"textDocument": {"uri": beside.uri("shapes.py")}}));
-    beside._server.expect("textDocument/didClose");
+    beside.server.expect("textDocument/didClose");
     let (status, text) = beside.shell.lsp(&["diagnostics", "use.py"]);
     assert!(status == 1 && text.contains("unknown import symbol"), "{text}");
     beside.editor.forgive_unanswered();
@@ -136,10 +136,12 @@ fn running_editor_makes_edit_of_its_documents_for_real_pyright() {
 fn stopped_lspool_of_editor_makes_answers_of_real_pyright_unsure() {
     let beside = Beside::new(json!({}));
     beside.editor.kill(Signal::STOP);
-    let (status, text) = beside.shell.lsp(&["references", "use.py", "surface"]);
-    let (renaming, why) = beside.shell.lsp(&["rename", "use.py:3", "surface", "extent", "--yes"]);
+    let (status, text) = beside.shell.lsp(&["references", "area"]);
+    let (failing, error) = beside.shell.lsp(&["references", "surface"]);
+    let (renaming, why) = beside.shell.lsp(&["rename", "area", "extent", "--yes"]);
     beside.editor.kill(Signal::CONT);
     assert!(status == 3 && text.contains("INCOMPLETE") && text.contains("cannot be asked"), "{text}");
-    assert!(renaming != 0 && beside.text("use.py") == USE, "{why}");
+    assert!(failing == 3 && error.contains("no_symbol") && error.contains("cannot be asked"), "{error}");
+    assert!(renaming != 0 && beside.text("shapes.py") == ON_DISK, "{why}");
     beside.editor.forgive_unanswered();
 }

@@ -127,7 +127,7 @@ impl State {
                     });
                 }
                 Err(why) => {
-                    tracing::debug!(pid = instance.pid, %why, "an lspool does not tell its documents")
+                    tracing::debug!(pid = instance.pid, %why, "an lspool does not tell its documents");
                 }
             }
             self.editors.insert(instance, editor);
@@ -149,7 +149,7 @@ async fn listed(
             match list(&instance, known, &workspace).await {
                 // It is about to end.
                 Err(Unanswered::Gone(error)) if error.kind() == ErrorKind::UnexpectedEof => {
-                    sleep(AGAIN).await
+                    sleep(AGAIN).await;
                 }
                 documents => return documents,
             }

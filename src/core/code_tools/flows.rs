@@ -33,23 +33,22 @@ const MOST_OF_HOVER: usize = 8000;
 impl Cx<'_> {
     /// Carries a call out on the files as they are, and again if they have changed meanwhile.
     pub(super) fn carry_out(&mut self, call: &LspCall) -> Step<Answer> {
-        let result = self.carried_out(call);
-        result.map_err(|stop| match stop {
-            Stop::Fail(error) => Stop::Fail(self.doubted(error)),
-            Stop::Wait => Stop::Wait,
-        })
+        let mut result = self.carried_out(call);
+        if let Err(Stop::Fail(error)) = &mut result {
+            self.doubt_error(error);
+        }
+        result
     }
 
-    /// An error, with what may have been missed, if a file that was not seen could prove it wrong.
-    fn doubted(&self, mut error: Box<ToolError>) -> Box<ToolError> {
+    /// Adds what may have been missed to an error that a file that was not seen could prove wrong.
+    fn doubt_error(&self, error: &mut ToolError) {
         if !matches!(error.code, Code::NoSymbol | Code::NoFile | Code::Ambiguous) {
-            return error;
+            return;
         }
         if let Some(why) = self.missed().filter(|why| !error.message.contains(why)) {
             error.message = format!("{}\nlspool may have missed changes of files: {why}", error.message);
             error.retry = true;
         }
-        error
     }
 
     fn carried_out(&mut self, call: &LspCall) -> Step<Answer> {

@@ -26,10 +26,10 @@ pub use self::{
     edit_answer::{
         ActionShown, ChangeShown, EditAnswer, EditState, Left, NewErrors, actions_answer, how_to_make,
     },
-    editor::{EditorDocument, EditorDocuments, NotEditable},
+    editor::{EditorDocument, EditorDocuments, EditorId, Editors, NotEditable},
     outline::{NamePath, Outline, Symbol, kind_name},
     pattern::Pattern,
-    raw::{capability_for, clipped_list},
+    raw::{RawNeed, clipped_list, raw_need},
     text::{Position, Range, Text, is_word},
     text_edits::{Encoding, Splice, TextEdit, spliced, splices},
     workspace_edit::{EditPlan, Fact, FileChange, PlanError, PlannedFile, WorkspaceEdit, hash_of},

@@ -26,6 +26,7 @@ use tokio::{
 use super::{
     args::Args,
     client::{Client, PATIENCE, at_once, error_of, serve_within},
+    editor_link::RunningEditors,
     search::Search,
     world,
 };
@@ -35,7 +36,7 @@ use crate::{
     core::{Proxy, event::Prepared},
     rpc::{Frame, Kind, RawId, file_uri, text},
     shell::{
-        Settings,
+        Settings, control,
         discover::{CliServers, Env, FoundLanguage, FoundTools, UserConfig, languages_found, prepare_tools},
         driver,
         goals::state_folder,
@@ -145,7 +146,9 @@ pub(super) fn serve(
     let runtime = world::runtime()?;
     let done = runtime.block_on(async {
         let signals = signals::listen();
-        opening.serve(args, None, async |session, quit| face(session, signals, quit).await).await
+        let editors = RunningEditors::new(control::folders(&Env::real()));
+        let beside: Option<Rc<dyn EditorLink>> = Some(Rc::new(editors));
+        opening.serve(args, beside, async |session, quit| face(session, signals, quit).await).await
     });
     runtime.shutdown_background();
     Ok(ExitCode::from(done?))
@@ -196,7 +199,7 @@ impl Opening {
         self.initialize.is_none().then(|| self.without.clone())
     }
 
-    /// Starts the servers, and ends them after `face`. The texts of an editor beside it count.
+    /// Starts the servers, and ends them after `face`. The texts of the editors beside it count.
     pub(super) async fn serve(
         self,
         args: &Args,

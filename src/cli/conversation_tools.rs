@@ -40,7 +40,7 @@ impl std::fmt::Debug for ConversationTools {
 }
 
 impl ConversationTools {
-    /// The tools, and the connections for lspool, by which they ask for the editor's documents.
+    /// The tools, and the connections by which they ask lspool for the editor's documents.
     pub(super) fn new(
         args: &Args,
         search: &Arc<Search>,

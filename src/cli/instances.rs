@@ -21,8 +21,12 @@ use std::{
     process::ExitCode,
 };
 
-pub(super) use self::partitions::partitions;
 use self::{client::Error, interrupts::Interrupts, keys::Keys, pick::Found};
+pub(super) use self::{
+    client::connect,
+    partitions::partitions,
+    pick::{is_nobody, sockets},
+};
 use super::{
     screen::Screen,
     tell,

@@ -120,6 +120,7 @@ fn status(answer: &Answer) -> u8 {
             "bad_arguments" => USAGE,
             "timeout" | "loading" | "changed" | "expired" | "cancelled" | "server_failed"
             | "server_error" => NOT_SURE,
+            _ if it["error"]["retry"] == true => NOT_SURE,
             _ => NOT_SO,
         };
     }
@@ -397,6 +398,7 @@ mod tests {
             (json!({"error": {"code": "bad_arguments"}}), USAGE),
             (json!({"error": {"code": "timeout"}}), NOT_SURE),
             (json!({"error": {"code": "no_symbol"}}), NOT_SO),
+            (json!({"error": {"code": "no_symbol", "retry": true}}), NOT_SURE),
             (json!({"error": {"code": "loading"}}), NOT_SURE),
             (json!({"applied": true, "diagnostics": [{"diagnostics": []}]}), DONE),
             (json!({"applied": true, "diagnostics": [{"diagnostics": [{}]}]}), NOT_SO),

@@ -28,9 +28,10 @@ use super::{
         self,
         workspace::{Folders, Workspace},
     },
+    editor_link::RunningEditors,
     tell, world,
 };
-use crate::shell::{discover::Env, signals, stdio};
+use crate::shell::{control, discover::Env, signals, stdio};
 
 /// The message for a person who starts `lspool mcp` at a terminal.
 const ALONE: &str = "an agent starts lspool mcp; it speaks the Model Context Protocol on stdin
@@ -66,7 +67,8 @@ async fn serve(args: &Args, given: Vec<PathBuf>, env: Env) -> io::Result<u8> {
     let search = code_tools::search(args);
     let is_given = !given.is_empty();
     let folders = if is_given { Folders::Known(given) } else { Folders::Unknown };
-    let workspace = Rc::new(Workspace::new(folders, roots::HINT, None));
+    let editors = RunningEditors::new(control::folders(&env));
+    let workspace = Rc::new(Workspace::new(folders, roots::HINT, Some(Rc::new(editors))));
     let (lines, Streams { ended, mut writer }) = lines::open(input, output);
     let settings = search.first.as_ref().map(|it| it.lsp_tools.clone()).unwrap_or_default();
     let handler = Handler::new(Rc::clone(&workspace), Rc::new(env), is_given, ended, &settings);

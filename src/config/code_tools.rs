@@ -16,6 +16,10 @@ pub struct LspToolsConfig {
     pub offer: Vec<String>,
     /// Whether `lsp_start`, `lsp_request` and `lsp_stop` are offered.
     pub raw: bool,
+    /// Methods that `lsp_request` passes on beside the reads of the protocol.
+    pub raw_methods: Vec<String>,
+    /// Commands that `lsp_request` runs.
+    pub raw_commands: Vec<String>,
     /// How long a call may take.
     pub time_limit: Duration,
     /// How long a call waits for a server that loads its project.
@@ -28,6 +32,8 @@ pub struct LspToolsConfig {
     pub max_output: usize,
     /// How many results a call shows if it does not say.
     pub max_results: usize,
+    /// How many files an edit changes.
+    pub max_edit_files: usize,
     /// How many servers a session starts.
     pub max_servers: usize,
     /// How many documents are open at one server.
@@ -42,12 +48,15 @@ impl Default for LspToolsConfig {
             enabled: true,
             offer: vec![CORE.to_owned()],
             raw: false,
+            raw_methods: Vec::new(),
+            raw_commands: Vec::new(),
             time_limit: Duration::from_secs(50),
             ready_wait: Duration::from_secs(30),
             diagnostics_wait: Duration::from_secs(20),
             settle: Duration::from_millis(500),
             max_output: 16 << 10,
             max_results: 50,
+            max_edit_files: 1000,
             max_servers: 6,
             max_open: 256,
             on_loading: OnLoading::Wait,

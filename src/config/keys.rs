@@ -460,6 +460,20 @@ pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
                   `lsp_request`, `lsp_stop`.",
         },
         Key {
+            name: "raw_methods",
+            ty: Type::Methods(|it| &mut it.raw_methods),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "Further methods for `lsp_request`, such as `[\"rust-analyzer/viewHir\"]`.",
+        },
+        Key {
+            name: "raw_commands",
+            ty: Type::Names(|it| &mut it.raw_commands),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "Commands of servers that `lsp_request` runs. Their edits are refused.",
+        },
+        Key {
             name: "time_limit",
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
@@ -501,6 +515,13 @@ pub(super) static LSP_TOOLS: Section<LspToolsConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How many results a call shows by default; of diagnostics, twice as many.",
+        },
+        Key {
+            name: "max_edit_files",
+            ty: Type::Count(|it| &mut it.max_edit_files),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many files an edit changes. lspool refuses a larger one.",
         },
         Key {
             name: "max_servers",

@@ -140,12 +140,15 @@ max_file = "2MiB"
 enabled = false
 offer = ["core", "code_search"]
 raw = true
+raw_methods = ["my/*"]
+raw_commands = ["my.command"]
 time_limit = "9s"
 ready_wait = "8s"
 diagnostics_wait = "7s"
 settle = "6s"
 max_output = "5KiB"
 max_results = 4
+max_edit_files = 10
 max_servers = 3
 max_open = 2
 on_loading = "error"
@@ -250,12 +253,15 @@ level = "trace"
             enabled: false,
             offer: vec!["core".to_owned(), "code_search".to_owned()],
             raw: true,
+            raw_methods: vec!["my/*".to_owned()],
+            raw_commands: vec!["my.command".to_owned()],
             time_limit: Duration::from_secs(9),
             ready_wait: Duration::from_secs(8),
             diagnostics_wait: Duration::from_secs(7),
             settle: Duration::from_secs(6),
             max_output: 5 << 10,
             max_results: 4,
+            max_edit_files: 10,
             max_servers: 3,
             max_open: 2,
             on_loading: OnLoading::Error,

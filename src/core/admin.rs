@@ -230,7 +230,7 @@ fn ask_logs(mux: &mut Mux, owner: &Owner, params: &[u8]) {
 const PARAMETERS: [(&str, &[&str]); 10] = [
     ("lspool/applyEdit", &["edit", "label"]),
     ("lspool/cancelAgent", &["name", "of"]),
-    ("lspool/documents", &["known"]),
+    ("lspool/documents", &["known", "only"]),
     ("lspool/logs", &["name", "follow"]),
     ("lspool/move", &["name", "to"]),
     ("lspool/reload", &[]),

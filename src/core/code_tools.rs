@@ -335,8 +335,13 @@ impl CodeTools {
     pub(crate) fn settle(&mut self, mux: &mut Mux) -> bool {
         self.take_answers(mux);
         let now = mux.now();
+        let mut has_followed = false;
         for (id, view) in &mut self.views {
-            self.is_dirty |= view.follow(&mux.state_of(*id), || mux.result_of(*id).map(<[u8]>::to_vec));
+            has_followed |= view.follow(&mux.state_of(*id), || mux.result_of(*id).map(<[u8]>::to_vec));
+        }
+        if has_followed {
+            self.is_dirty = true;
+            self.open_unsaved(mux);
         }
         let is_due = self.calls.values().any(|it| it.wake.is_some_and(|at| at <= now));
         if !std::mem::take(&mut self.is_dirty) && !is_due {

@@ -479,8 +479,8 @@ impl<C: Core, W: World> Driver<C, W> {
                 self.tools.run(&call, *scope, &self.world, &self.events);
             }
             Effect::CancelTool(id) => self.tools.cancel(&id),
-            Effect::Look(look) => self.tools.look(*look, self.world.editor(), &self.events),
-            Effect::Write(write) => self.tools.write(*write, self.world.editor(), &self.events),
+            Effect::Look(look) => self.tools.look(*look, self.world.editors(), &self.events),
+            Effect::Write(write) => self.tools.write(*write, self.world.editors(), &self.events),
             Effect::Fetch(fetch) => self.fetches.fetch(*fetch, &mut self.world, &self.events),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),

@@ -39,7 +39,7 @@ use super::{
 use crate::{
     builtin_tools::{
         Outcome,
-        lsp::{EditorDocuments, LspTool},
+        lsp::{EditorId, Editors, LspTool},
     },
     core::event::{Displaced, Event, Exit, Launch, Peer, ProcessId, SpawnFailure, WriteFault},
 };
@@ -68,8 +68,8 @@ pub trait World {
         None
     }
 
-    /// The editor beside which code tools work, if there is one.
-    fn editor(&self) -> Option<Rc<dyn EditorLink>> {
+    /// The editors beside which code tools work, if there can be any.
+    fn editors(&self) -> Option<Rc<dyn EditorLink>> {
         None
     }
 
@@ -97,13 +97,13 @@ pub trait CodeTools: fmt::Debug {
     fn call(&self, folders: Vec<PathBuf>, tool: LspTool, arguments: Value) -> Waiting<'static, Outcome>;
 }
 
-/// The editor beside which code tools work: its unsaved texts count, and it changes its documents itself.
+/// The editors beside which code tools work: their unsaved texts count, and each changes its documents itself.
 pub trait EditorLink: fmt::Debug {
-    /// What it has open now.
-    fn documents(&self) -> Waiting<'static, Result<EditorDocuments, String>>;
+    /// What they have open now, in these workspace folders at least.
+    fn documents(&self, folders: Vec<PathBuf>) -> Waiting<'static, Result<Editors, String>>;
 
-    /// Asks it to make an edit of the protocol.
-    fn edit(&self, edit: Value) -> Waiting<'static, Result<(), WriteFault>>;
+    /// Asks one of them to make an edit of the protocol.
+    fn edit(&self, editor: EditorId, edit: Value) -> Waiting<'static, Result<(), WriteFault>>;
 }
 
 /// A new process.

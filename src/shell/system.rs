@@ -51,7 +51,7 @@ pub struct System {
     code_tools: Option<Rc<dyn CodeTools>>,
     /// Control clients in this process.
     near: Option<mpsc::Receiver<Connection>>,
-    editor: Option<Rc<dyn EditorLink>>,
+    editors: Option<Rc<dyn EditorLink>>,
     sharing: Option<Rc<Sharing>>,
     /// In a hub: where its clients come in.
     hub: Option<HubSocket>,
@@ -70,7 +70,7 @@ impl System {
             socket: Rc::default(),
             code_tools: None,
             near: None,
-            editor: None,
+            editors: None,
             sharing: None,
             hub: None,
         }
@@ -88,10 +88,10 @@ impl System {
         System { code_tools: Some(code_tools), near: Some(near), ..self }
     }
 
-    /// Adds the editor beside which code tools work.
+    /// Adds the editors beside which code tools work.
     #[must_use]
-    pub fn beside(self, editor: Option<Rc<dyn EditorLink>>) -> System {
-        System { editor, ..self }
+    pub fn beside(self, editors: Option<Rc<dyn EditorLink>>) -> System {
+        System { editors, ..self }
     }
 
     /// Adds the means to share servers with other lspools.
@@ -273,8 +273,8 @@ impl World for System {
         self.code_tools.clone()
     }
 
-    fn editor(&self) -> Option<Rc<dyn EditorLink>> {
-        self.editor.clone()
+    fn editors(&self) -> Option<Rc<dyn EditorLink>> {
+        self.editors.clone()
     }
 
     fn private_folder(&mut self) -> Result<PathBuf, String> {

@@ -39,6 +39,7 @@ use tokio::{
 };
 
 pub use self::confine::{SUBCOMMAND, serve};
+pub(crate) use self::look::real_path;
 use self::{
     look::Looker,
     search::Until,
@@ -139,15 +140,15 @@ impl Tools {
     }
 
     /// Looks at files, after all earlier looks; [`Event::Looked`] has the result.
-    pub(super) fn look(&self, look: Look, editor: Option<Rc<dyn EditorLink>>, events: &Events) {
+    pub(super) fn look(&self, look: Look, editors: Option<Rc<dyn EditorLink>>, events: &Events) {
         let open = self.means.open.clone();
-        self.looker.look(look, editor, move |folders| open(folders), events);
+        self.looker.look(look, editors, move |folders| open(folders), events);
     }
 
     /// Makes an edit of files, after all earlier looks; [`Event::Wrote`] has the result.
-    pub(super) fn write(&self, write: Write, editor: Option<Rc<dyn EditorLink>>, events: &Events) {
+    pub(super) fn write(&self, write: Write, editors: Option<Rc<dyn EditorLink>>, events: &Events) {
         let open = self.means.open.clone();
-        self.looker.write(write, editor, move |folders| open(folders), events);
+        self.looker.write(write, editors, move |folders| open(folders), events);
     }
 
     /// Cancels a call. It still gets an answer.

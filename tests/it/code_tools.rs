@@ -1,6 +1,7 @@
 //! `lspool lsp` with real servers: whole answers, fresh diagnostics, and nothing of the workspace is run.
 
 mod edits;
+mod unsaved;
 
 use std::{
     fmt::Write as _,
@@ -77,13 +78,17 @@ impl Shell {
     }
 }
 
+/// A workspace for pyright.
+fn python_server() -> Shell {
+    Shell::new().configure(&format!(
+        "[server.pyright]\ncommand = {:?}\nargs = [\"--stdio\"]\nlanguages = [\"python\"]\n",
+        real::pyright().display().to_string()
+    ))
+}
+
 /// A package whose function is used twice in each file but one, where it is only mentioned.
 fn python() -> Shell {
-    let pyright = real::pyright();
-    let shell = Shell::new().configure(&format!(
-        "[server.pyright]\ncommand = {:?}\nargs = [\"--stdio\"]\nlanguages = [\"python\"]\n",
-        pyright.display().to_string()
-    ));
+    let shell = python_server();
     shell.sandbox.write("pkg/util.py", "def pairwise(items: list[int]) -> int:\n    return len(items)\n");
     for n in 0..FILES {
         let text = format!("from pkg.util import pairwise\n\nvalue = pairwise([{n}])\n");

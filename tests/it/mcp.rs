@@ -22,7 +22,9 @@ use serde_json::{Value, json};
 
 use crate::support::{
     copilot::uri,
+    editor::TestEditor,
     processes::Mark,
+    puppet::PuppetHost,
     real::{self, Sandbox},
 };
 
@@ -584,4 +586,38 @@ fn install_prints_or_writes_the_entry() {
     assert_eq!(code, Some(2));
     assert!(told.contains("add the entry by hand"), "{told}");
     assert_eq!(run(&["--write"]).0, Some(2));
+}
+
+#[test]
+fn unsaved_text_of_editor_that_comes_later_is_seen() {
+    let sandbox = project();
+    let mut client = Client::start(mcp(&sandbox));
+    client.initialize(json!({}));
+    let greet = json!({"symbol": "greet", "file": "tools/greet.py"});
+    check_references(&client.call(1, "lsp_references", greet.clone()), &ALL);
+
+    let host = PuppetHost::new();
+    let mut lspool = sandbox.command(LSPOOL);
+    lspool.args(["--", env!("CARGO_BIN_EXE_lspool-puppet")]);
+    host.tie(&mut lspool);
+    let editor = TestEditor::spawn(lspool);
+    let params = json!({"processId": null, "rootUri": null, "capabilities": {}});
+    let initialize = editor.request("initialize", params);
+    let server = host.accept();
+    server.answer(&server.expect("initialize"), json!({"capabilities": {"textDocumentSync": 1}}));
+    editor.wait(&initialize).unwrap();
+    editor.notify("initialized", json!({}));
+    let main = sandbox.workspace().join("main.py");
+    let text = fs::read_to_string(&main).unwrap() + "print(greet(\"them\"))\n";
+    let document = json!({"uri": uri(&main), "languageId": "python", "version": 1, "text": text});
+    editor.notify("textDocument/didOpen", json!({"textDocument": document}));
+    server.expect("textDocument/didOpen");
+    let result = client.call(2, "lsp_references", greet.clone());
+    check_references(&result, &[&ALL[..], &["main.py:5"]].concat());
+
+    editor.notify("textDocument/didClose", json!({"textDocument": {"uri": uri(&main)}}));
+    server.expect("textDocument/didClose");
+    check_references(&client.call(3, "lsp_references", greet), &ALL);
+    editor.forgive_unanswered();
+    assert_eq!(client.leave().0, Some(0));
 }

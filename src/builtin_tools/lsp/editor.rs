@@ -15,9 +15,24 @@ use super::{
 };
 use crate::rpc::file_uri;
 
+/// An editor, for as long as it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EditorId(pub u64);
+
+/// What all editors have open.
+#[derive(Clone, Debug, Default)]
+pub struct Editors {
+    /// Each editor. Of unsaved texts of one file, that of the first editor counts.
+    pub all: Vec<EditorDocuments>,
+    /// Why unsaved texts may be missing, if so.
+    pub unknown: Option<String>,
+}
+
 /// What an editor has open, and what edits it makes.
 #[derive(Clone, Debug, Default)]
 pub struct EditorDocuments {
+    /// The editor.
+    pub editor: EditorId,
     /// The documents with a path.
     pub documents: Vec<EditorDocument>,
     /// Whether it makes edits for servers.

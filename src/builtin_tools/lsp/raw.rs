@@ -60,26 +60,67 @@ const EDITS: [&str; 11] = [
     "workspace/willDeleteFiles",
 ];
 
-/// The capability that a server needs for a method; or why lspool does not pass the method on.
-pub fn capability_for(method: &str) -> Result<&'static str, String> {
+/// What a server must offer for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RawNeed {
+    /// This capability.
+    Capability(&'static str),
+    /// This command.
+    Command(String),
+    /// The user says that it answers.
+    Nothing,
+}
+
+/// What a server must offer for a request, or why lspool does not pass it on. The user allows further methods and commands.
+pub fn raw_need(
+    method: &str,
+    params: &Value,
+    methods: &[String],
+    commands: &[String],
+) -> Result<RawNeed, String> {
     if let Some((_, provider)) = READS.iter().find(|(name, _)| *name == method) {
-        return Ok(provider);
+        return Ok(RawNeed::Capability(provider));
     }
-    let why = match method {
-        "initialize" | "initialized" | "shutdown" | "exit" => "lspool starts and ends servers",
-        "workspace/executeCommand" => "a command may do anything",
-        _ if EDITS.contains(&method) => "it answers with an edit",
-        _ if method.starts_with("$/") => "lspool itself cancels and reports progress",
+    if let (EXECUTE, Some(command)) = (method, params["command"].as_str())
+        && commands.iter().any(|it| it == command)
+    {
+        return Ok(RawNeed::Command(command.to_owned()));
+    }
+    match never(method) {
+        None if methods.iter().any(|it| fits(method, it)) => Ok(RawNeed::Nothing),
+        why => {
+            let why = why.unwrap_or("lspool passes on only the reads of the Language Server Protocol");
+            Err(format!("{method} is not passed on: {why}"))
+        }
+    }
+}
+
+/// Whether a name, or the beginning of names before a `*`, means a method.
+fn fits(method: &str, name: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(beginning) => method.starts_with(beginning),
+        None => method == name,
+    }
+}
+
+const EXECUTE: &str = "workspace/executeCommand";
+
+/// Why lspool never passes a method on, if so.
+fn never(method: &str) -> Option<&'static str> {
+    match method {
+        "initialize" | "initialized" | "shutdown" | "exit" => Some("lspool starts and ends servers"),
+        EXECUTE => Some("a command may do anything, so the user names each in `raw_commands`"),
+        _ if EDITS.contains(&method) => Some("it answers with an edit"),
+        _ if method.starts_with("$/") => Some("lspool itself cancels and reports progress"),
         _ if method.starts_with("textDocument/did")
             || method.starts_with("textDocument/will")
             || method.starts_with("notebookDocument/")
             || method.starts_with("workspace/did") =>
         {
-            "lspool sends servers the files as they are on the disk"
+            Some("lspool sends servers the files as they are on the disk")
         }
-        _ => "lspool passes on only the reads of the Language Server Protocol",
-    };
-    Err(format!("{method} is not passed on: {why}"))
+        _ => None,
+    }
 }
 
 /// The result of a request within a size in bytes, cut at an element of its outermost list. Gives how many elements that
@@ -115,12 +156,15 @@ pub fn clipped_list(mut result: Value, most: usize) -> (Value, usize, bool) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn only_reads_are_passed_on() {
         assert!(READS.is_sorted());
-        assert_eq!(capability_for("textDocument/hover"), Ok("hoverProvider"));
+        let need = |method: &str| raw_need(method, &json!({"command": "x"}), &[], &[]);
+        assert_eq!(need("textDocument/hover"), Ok(RawNeed::Capability("hoverProvider")));
         for (method, why) in [
             ("shutdown", "starts and ends"),
             ("workspace/executeCommand", "anything"),
@@ -132,14 +176,13 @@ mod tests {
             ("TextDocument/hover", "only the reads"),
             ("", "only the reads"),
         ] {
-            let told = capability_for(method).unwrap_err();
+            let told = need(method).unwrap_err();
             assert!(told.contains(why), "{told}");
         }
     }
 
     #[test]
     fn results_are_cut_at_elements() {
-        use serde_json::json;
         let ten = json!(["0123456789", "0123456789", "0123456789"]);
         assert_eq!(clipped_list(ten.clone(), 100), (ten.clone(), 3, false));
         assert_eq!(clipped_list(ten.clone(), 30), (json!(["0123456789", "0123456789"]), 3, true));
@@ -148,5 +191,24 @@ mod tests {
         assert_eq!((cut["items"].as_array().unwrap().len(), total, is_cut), (2, 3, true));
         assert_eq!(clipped_list(json!("x".repeat(100)), 10), (json!("\"xxxxxxxxx"), 1, true));
         assert_eq!(clipped_list(Value::Null, 10), (Value::Null, 1, false));
+    }
+
+    #[test]
+    fn user_allows_further_methods_and_commands_but_no_edits() {
+        let (methods, commands) = (["my/read", "other/*"].map(str::to_owned), ["my.command".to_owned()]);
+        let need = |method: &str, command: &str| {
+            raw_need(method, &json!({"command": command}), &methods, &commands).ok()
+        };
+        for method in ["my/read", "other/one", "other/two"] {
+            assert_eq!(need(method, ""), Some(RawNeed::Nothing));
+        }
+        assert_eq!(need("my/readMore", ""), None);
+        assert_eq!(need(EXECUTE, "my.command"), Some(RawNeed::Command("my.command".to_owned())));
+        assert_eq!(need(EXECUTE, "another.command"), None);
+        let all =
+            ["*", EXECUTE, "textDocument/rename", "textDocument/didOpen", "shutdown"].map(str::to_owned);
+        for method in &all[1..] {
+            assert!(raw_need(method, &json!({"command": "x"}), &all, &[]).is_err(), "{method}");
+        }
     }
 }

@@ -74,8 +74,8 @@ enum Opened {
 pub(in crate::cli) struct Workspace {
     /// What to do about a workspace that is too large.
     hint: &'static str,
-    /// The editor beside which it is used.
-    editor: Option<Rc<dyn EditorLink>>,
+    /// The editors beside which it is used.
+    editors: Option<Rc<dyn EditorLink>>,
     folders: watch::Sender<Folders>,
     state: watch::Sender<State>,
     /// The last reason that lspool has shown.
@@ -91,12 +91,12 @@ impl Workspace {
     pub(in crate::cli) fn new(
         folders: Folders,
         hint: &'static str,
-        editor: Option<Rc<dyn EditorLink>>,
+        editors: Option<Rc<dyn EditorLink>>,
     ) -> Workspace {
         let (folders, state) = (watch::Sender::new(folders), watch::Sender::new(State::Opening));
         Workspace {
             hint,
-            editor,
+            editors,
             folders,
             state,
             told: RefCell::default(),
@@ -203,7 +203,7 @@ impl Workspace {
                         self.state.send_replace(State::Empty(self.next(), error));
                     }
                     Ok(Opened::Session(opening)) => {
-                        let done = opening.serve(args, self.editor.clone(), async |session, quit| {
+                        let done = opening.serve(args, self.editors.clone(), async |session, quit| {
                             let can = session.abilities();
                             self.state.send_replace(State::Open(self.next(), session));
                             tokio::select! {

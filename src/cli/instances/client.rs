@@ -30,6 +30,15 @@ pub(super) enum Error {
     Gone(String),
 }
 
+/// Connects to a socket, if an lspool of this user listens.
+pub(in crate::cli) async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(socket).await?;
+    if stream.peer_cred()?.uid() != geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user listens there"));
+    }
+    Ok(stream)
+}
+
 fn gone(error: impl fmt::Display) -> Error {
     Error::Gone(error.to_string())
 }
@@ -48,10 +57,7 @@ pub(super) struct Client {
 impl Client {
     /// Connects to a socket of this user.
     pub(super) async fn connect(socket: &Path) -> io::Result<Client> {
-        let stream = UnixStream::connect(socket).await?;
-        if stream.peer_cred()?.uid() != geteuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user listens there"));
-        }
+        let stream = connect(socket).await?;
         let (codec, buffer, told) = (Codec::new(LONGEST), BytesMut::new(), VecDeque::new());
         Ok(Client { stream, codec, buffer, told, last: 0 })
     }

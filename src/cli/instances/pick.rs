@@ -50,7 +50,7 @@ pub(super) fn serves(backend: &Backend) -> Option<(String, String)> {
 }
 
 /// All sockets, the older ones first, and the untrusted folders.
-pub(super) fn sockets(folders: &[PathBuf], pid: Option<u32>) -> (Vec<Instance>, Vec<String>) {
+pub(in crate::cli) fn sockets(folders: &[PathBuf], pid: Option<u32>) -> (Vec<Instance>, Vec<String>) {
     let (mut all, mut refused) = (Vec::new(), Vec::new());
     for folder in folders.iter().filter(|it| it.symlink_metadata().is_ok()) {
         match check(folder) {
@@ -103,7 +103,7 @@ async fn hear(instance: &Instance) -> Result<Option<Answer>, String> {
     }
 }
 
-fn is_nobody(error: &io::Error) -> bool {
+pub(in crate::cli) fn is_nobody(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound};
     matches!(error.kind(), ConnectionRefused | NotFound | ConnectionReset)
 }

@@ -16,7 +16,7 @@ use crate::{
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Patch, member, path},
+    rpc::{Frame, Patch, elements, member, path, text},
 };
 
 /// How many bytes of texts an answer has, if its first text is not longer. A client asks again for the rest.
@@ -31,7 +31,11 @@ pub(super) fn ask_documents(mux: &mut Mux, owner: &Owner, params: &[u8]) {
         return mux.fail(owner, &Failure::not_initialized());
     };
     let known = member(params, "known").map_or(&b"{}"[..], |it| &params[it]);
-    let mut told = Told::default();
+    let only = member(params, "only").map(|it| {
+        let list = &params[it];
+        elements(list).filter_map(|uri| text(&list[uri], &[])).collect()
+    });
+    let mut told = Told { only, ..Told::default() };
     // A member of a group has the documents of its languages.
     let servers: Vec<ServerId> = mux.servers().iter().map(|it| it.id).collect();
     for server in &servers {
@@ -65,6 +69,8 @@ pub(super) fn ask_documents(mux: &mut Mux, owner: &Owner, params: &[u8]) {
 struct Told {
     documents: Vec<Vec<u8>>,
     uris: BTreeSet<String>,
+    /// The documents whose texts the client wants. `None`: all.
+    only: Option<BTreeSet<String>>,
     /// The size of their texts.
     size: usize,
 }
@@ -84,7 +90,8 @@ impl Told {
             item.set("uri", json!(uri).to_string().as_bytes());
             item.set("revision", revision.as_bytes()).set("version", version.as_bytes());
             let is_known = member(known, &uri).is_some_and(|it| known[it] == *revision.as_bytes());
-            if !is_known && (self.size == 0 || self.size < MOST_OF_ANSWER) {
+            let is_wanted = self.only.as_ref().is_none_or(|it| it.contains(&uri));
+            if is_wanted && !is_known && (self.size == 0 || self.size < MOST_OF_ANSWER) {
                 let text = of.text(&uri).filter(|it| of.is_whole(&uri) && it.len() <= MOST_OF_TEXT);
                 let text = text.unwrap_or_else(|| b"null".to_vec());
                 self.size += text.len();

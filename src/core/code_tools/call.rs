@@ -420,6 +420,14 @@ impl<'a> Cx<'a> {
         self.waiting("lspool looks at the files".to_owned())
     }
 
+    /// What the looks of the call may have missed.
+    pub(super) fn missed(&self) -> Option<String> {
+        self.call.memo.values().find_map(|it| {
+            let Memo::Seen(seen) = it else { return None };
+            seen.partial.clone()
+        })
+    }
+
     /// The text of a file: as lspool sent it to servers, or as it was read.
     pub(super) fn text(&mut self, file: &Path) -> Step<Arc<Text>> {
         match self.text_if_readable(file)? {

@@ -36,8 +36,6 @@ const KEPT: Duration = Duration::from_mins(30);
 const MOST_KEPT: usize = 200;
 /// How many bytes of texts they may have together.
 const MOST_BYTES: usize = 64 << 20;
-/// How many files an edit may change.
-const MOST_FILES: usize = 1000;
 /// How many files are checked for new errors, and how long.
 const MOST_CHECKED: usize = 60;
 const CHECK: Duration = Duration::from_secs(5);
@@ -267,11 +265,11 @@ impl Cx<'_> {
                 return fail(Code::Refused, format!("the edit of {name} changes {}", self.shown(file)));
             }
         }
-        if files.len() > MOST_FILES {
-            let what = format!(
-                "the edit of {name} changes {} files: lspool makes edits of {MOST_FILES}",
-                files.len()
-            );
+        let most = self.tools.settings.max_edit_files;
+        if files.len() > most {
+            let n = files.len();
+            let what =
+                format!("the edit of {name} changes {n} files: `max_edit_files` of [lsp_tools] is {most}");
             return fail(Code::Refused, what);
         }
         self.read_all(key, &files)?;

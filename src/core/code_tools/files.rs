@@ -1,10 +1,10 @@
 //! The texts of open documents, and what lspool sends to servers when files change.
 //!
-//! **A server gets a text before a question about it.** A look at files has the texts of the editor where it has any, and
+//! **A server gets a text before a question about it.** A look at files has the texts of editors where they have any, and
 //! those of the disk elsewhere.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -31,8 +31,8 @@ pub(super) struct Files {
     changed: BTreeMap<PathBuf, u64>,
     /// When any file was.
     last_change: u64,
-    /// Files whose texts only the editor has. They stay open at servers, which would read the disk.
-    unsaved: BTreeSet<PathBuf>,
+    /// Files whose texts only editors have. They stay open at servers, which would read the disk.
+    unsaved: BTreeMap<PathBuf, Arc<Text>>,
 }
 
 impl Files {
@@ -100,21 +100,52 @@ impl CodeTools {
             self.close(mux, file, tick);
         }
         self.tell_watchers(mux, seen);
-        if seen.partial.is_none() {
-            self.files.unsaved = seen.unsaved.iter().cloned().collect();
-        }
-        // A server lists a new file late, but it knows at once what is open.
-        for file in seen.created.iter().chain(&seen.unsaved) {
+        let text_of = |file: &PathBuf| {
             let text = seen.texts.iter().find(|(it, _)| it == file).and_then(|(_, text)| text.as_ref().ok());
-            let Some(text) = text else { continue };
-            let concerned =
-                |it: &ServerId| language_of_file(file).is_some_and(|id| self.views[it].serves(id.0));
-            for server in self.views.keys().copied().filter(concerned).collect::<Vec<_>>() {
-                if !self.views[&server].open.is_empty() || self.files.unsaved.contains(file) {
-                    self.open(mux, server, file, &Arc::new(Text::new(text.as_str())));
+            text.map(|it| Arc::new(Text::new(it.as_str())))
+        };
+        let mut unsaved = BTreeMap::new();
+        for file in &seen.unsaved {
+            // A look has the texts that are new to it.
+            if let Some(text) = text_of(file).or_else(|| self.files.unsaved.get(file).cloned()) {
+                unsaved.insert(file.clone(), text);
+            }
+        }
+        match seen.partial {
+            None => self.files.unsaved = unsaved,
+            Some(_) => self.files.unsaved.extend(unsaved),
+        }
+        self.open_unsaved(mux);
+        // A server lists a new file late, but it knows at once what is open.
+        for file in &seen.created {
+            let Some(text) = text_of(file) else { continue };
+            for server in self.servers_for(file) {
+                if !self.views[&server].open.is_empty() {
+                    self.open(mux, server, file, &text);
                 }
             }
         }
+    }
+
+    /// Opens the unsaved texts at the servers that have started. An earlier document would be lost. Without a call, it may
+    /// be too early: servers get `initialized` before the first one.
+    pub(super) fn open_unsaved(&mut self, mux: &mut Mux) {
+        if self.calls.is_empty() {
+            return;
+        }
+        for (file, text) in self.files.unsaved.clone() {
+            for server in self.servers_for(&file) {
+                if self.views[&server].process().is_some() && !self.views[&server].open.contains_key(&file) {
+                    self.open(mux, server, &file, &text);
+                }
+            }
+        }
+    }
+
+    /// The servers for the language of a file.
+    fn servers_for(&self, file: &Path) -> Vec<ServerId> {
+        let Some((language, _)) = language_of_file(file) else { return Vec::new() };
+        self.views.iter().filter(|(_, it)| it.serves(language)).map(|(id, _)| *id).collect()
     }
 
     /// Sends the text of a document to the servers that have it open with another text.
@@ -155,7 +186,7 @@ impl CodeTools {
             "textDocument": {"uri": uri, "version": version},
             "contentChanges": [{"text": text.as_str()}],
         });
-        let wants_saves = view.wants_saves() && !self.files.unsaved.contains(file);
+        let wants_saves = view.wants_saves() && !self.files.unsaved.contains_key(file);
         mux.tell_server(server, &notification("textDocument/didChange", &params));
         if wants_saves {
             let params = json!({"textDocument": {"uri": uri}, "text": text.as_str()});
@@ -182,13 +213,13 @@ impl CodeTools {
             "uri": file_uri(file), "languageId": language, "version": 1, "text": text.as_str(),
         }});
         mux.tell_server(server, &notification("textDocument/didOpen", &params));
-        if self.files.unsaved.contains(file) {
+        if self.files.unsaved.contains_key(file) {
             // pyright looks at files that depend on this one again after a change only.
             self.nudge(mux, server, file);
         }
         if self.views[&server].open.len() > self.settings.max_open {
             let open = &self.views[&server].open;
-            let closable = open.iter().filter(|(file, _)| !self.files.unsaved.contains(*file));
+            let closable = open.iter().filter(|(file, _)| !self.files.unsaved.contains_key(*file));
             let oldest = closable.min_by_key(|(_, it)| it.used).map(|(file, _)| file.clone());
             if let Some(oldest) = oldest {
                 self.close_at(mux, server, &oldest);

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     builtin_tools::lsp::{
-        Answer, Code, DefinitionKind, LspCall, LspTool, Target, clipped, kind_name, visible,
+        Answer, Code, DefinitionKind, LspCall, LspTool, Target, ToolError, clipped, kind_name, visible,
     },
     core::event::{ServerId, Unreadable, WordMatch},
 };
@@ -33,6 +33,25 @@ const MOST_OF_HOVER: usize = 8000;
 impl Cx<'_> {
     /// Carries a call out on the files as they are, and again if they have changed meanwhile.
     pub(super) fn carry_out(&mut self, call: &LspCall) -> Step<Answer> {
+        let mut result = self.carried_out(call);
+        if let Err(Stop::Fail(error)) = &mut result {
+            self.doubt_error(error);
+        }
+        result
+    }
+
+    /// Adds what may have been missed to an error that a file that was not seen could prove wrong.
+    fn doubt_error(&self, error: &mut ToolError) {
+        if !matches!(error.code, Code::NoSymbol | Code::NoFile | Code::Ambiguous) {
+            return;
+        }
+        if let Some(why) = self.missed().filter(|why| !error.message.contains(why)) {
+            error.message = format!("{}\nlspool may have missed changes of files: {why}", error.message);
+            error.retry = true;
+        }
+    }
+
+    fn carried_out(&mut self, call: &LspCall) -> Step<Answer> {
         if !self.tools.settings.enabled {
             return fail(Code::Refused, "code tools are off: `enabled = false` in [lsp_tools]");
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::call::{Cx, Step, fail, reason};
 use crate::{
-    builtin_tools::lsp::{Answer, Code, RawTarget, capability_for, clipped_list},
+    builtin_tools::lsp::{Answer, Code, RawNeed, RawTarget, clipped_list, raw_need},
     core::event::{ServerId, Unreadable},
     rpc::{file_path, file_uri},
 };
@@ -92,13 +92,21 @@ impl Cx<'_> {
     pub(super) fn request_raw(&mut self, handle: &str, method: &str, params: &Value) -> Step<Answer> {
         self.is_raw_allowed()?;
         let server = self.held(handle)?;
-        let provider = match capability_for(method) {
-            Ok(provider) => provider,
+        let settings = &self.tools.settings;
+        let need = match raw_need(method, params, &settings.raw_methods, &settings.raw_commands) {
+            Ok(need) => need,
             Err(why) => return fail(Code::Refused, why),
         };
         let params = self.inside_params(params)?;
         self.started(server)?;
-        self.require(server, provider, method)?;
+        match need {
+            RawNeed::Capability(provider) => self.require(server, provider, method)?,
+            RawNeed::Command(command) if !self.view(server).runs(&command) => {
+                let name = &self.view(server).name;
+                return fail(Code::NotSupported, format!("{name} has no command {command:?}"));
+            }
+            RawNeed::Command(_) | RawNeed::Nothing => {}
+        }
         let document = params["textDocument"]["uri"].as_str().and_then(file_path);
         let loading = match &document {
             Some(file) => {

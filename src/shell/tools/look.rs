@@ -23,6 +23,7 @@ use std::{
 use rustix::{fs::Stat, io::Errno};
 use tokio::task::{spawn_blocking, spawn_local};
 
+pub(crate) use self::unsaved::real_path;
 use self::{
     through_editor::Way,
     unsaved::Unsaved,
@@ -35,7 +36,7 @@ use super::{
     write::{Journals, UNDISTURBED, recover},
 };
 use crate::{
-    builtin_tools::lsp::EditorDocuments,
+    builtin_tools::lsp::Editors,
     config::ToolsConfig,
     core::event::{Event, Grep, Look, Seen, Unreadable, Word, WordHits, WordMatch, Write, WriteFault, Wrote},
     shell::{inbox::Events, private::Files, process::EditorLink},
@@ -116,7 +117,7 @@ impl Looker {
     pub(super) fn write(
         &self,
         write: Write,
-        editor: Option<Rc<dyn EditorLink>>,
+        editors: Option<Rc<dyn EditorLink>>,
         open: impl Fn(&[PathBuf]) -> Result<Workspace, String> + Send + Sync + 'static,
         events: &Events,
     ) {
@@ -125,7 +126,7 @@ impl Looker {
         spawn_local(async move {
             let _turn = order.turn().await;
             let number = write.number;
-            let result = written(Arc::new(write), state, editor, open).await;
+            let result = written(Arc::new(write), state, editors, open).await;
             events.tell(Event::Wrote(Box::new(Wrote { number, result })));
         });
     }
@@ -134,7 +135,7 @@ impl Looker {
     pub(super) fn look(
         &self,
         look: Look,
-        editor: Option<Rc<dyn EditorLink>>,
+        editors: Option<Rc<dyn EditorLink>>,
         open: impl FnOnce(&[PathBuf]) -> Result<Workspace, String> + Send + 'static,
         events: &Events,
     ) {
@@ -143,7 +144,7 @@ impl Looker {
         spawn_local(async move {
             let _turn = order.turn().await;
             let failed = |why: String| Seen { number, partial: Some(why), ..Seen::default() };
-            let looking = documents(editor.as_ref()).await.map(|documents| {
+            let looking = documents(editors.as_ref(), &look.folders).await.map(|documents| {
                 spawn_blocking(move || {
                     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                     match open(&look.folders) {
@@ -166,22 +167,25 @@ impl Looker {
     }
 }
 
-/// What the editor has open. Without an editor, nothing is.
-async fn documents(editor: Option<&Rc<dyn EditorLink>>) -> Result<EditorDocuments, String> {
-    match editor {
-        Some(editor) => editor.documents().await,
-        None => Ok(EditorDocuments::default()),
+/// What editors have open. Without editors, nothing is.
+async fn documents(editors: Option<&Rc<dyn EditorLink>>, folders: &[PathBuf]) -> Result<Editors, String> {
+    match editors {
+        Some(editors) => editors.documents(folders.to_vec()).await,
+        None => Ok(Editors::default()),
     }
 }
 
-/// Makes an edit: on the disk, or through the editor if that has a file of it open.
+/// Makes an edit: on the disk, or through an editor that has a file of it open.
 async fn written(
     write: Arc<Write>,
     state: Option<PathBuf>,
-    editor: Option<Rc<dyn EditorLink>>,
+    editors: Option<Rc<dyn EditorLink>>,
     open: through_editor::Opener,
 ) -> Result<(), WriteFault> {
-    let documents = documents(editor.as_ref()).await.map_err(WriteFault::Failed)?;
+    let documents = documents(editors.as_ref(), &write.folders).await.map_err(WriteFault::Failed)?;
+    if let Some(why) = documents.unknown {
+        return Err(WriteFault::Failed(why));
+    }
     let (asked, opener) = (Arc::clone(&write), Arc::clone(&open));
     let writing = spawn_blocking(move || {
         let workspace = opener(&asked).map_err(WriteFault::Failed)?;
@@ -192,29 +196,32 @@ async fn written(
         Ok(Way::Written(super::write::write(&asked, &workspace, &journals, UNDISTURBED)))
     });
     let way = writing.await.map_err(|error| WriteFault::Failed(error.to_string()))??;
-    match (way, editor) {
+    match (way, editors) {
         (Way::Written(result), _) => result,
-        (Way::Editor(edit), Some(editor)) => through_editor::make(&write, edit, &editor, &open).await,
-        (Way::Editor(_), None) => Err(WriteFault::Failed("there is no editor".to_owned())),
+        (Way::Editor(editor, edit), Some(editors)) => {
+            through_editor::make(&write, (editor, edit), &editors, &open).await
+        }
+        (Way::Editor(..), None) => Err(WriteFault::Failed("there is no editor".to_owned())),
     }
 }
 
-fn seen(look: &Look, workspace: &Workspace, known: &mut Stamps, editor: &EditorDocuments) -> Seen {
-    seen_of(look, workspace, known, (editor, MOST_FILES))
+fn seen(look: &Look, workspace: &Workspace, known: &mut Stamps, editors: &Editors) -> Seen {
+    let seen = seen_of(look, workspace, known, (editors, MOST_FILES));
+    Seen { partial: editors.unknown.clone().or(seen.partial), ..seen }
 }
 
 fn seen_of(
     look: &Look,
     workspace: &Workspace,
     known: &mut Stamps,
-    (editor, most_files): (&EditorDocuments, usize),
+    (editors, most_files): (&Editors, usize),
 ) -> Seen {
     let (never, limits) = (AtomicBool::new(false), ToolsConfig::default());
     let until = Until::new(&never, &limits);
     let mut it = Sight {
         seen: Seen { number: look.number, ..Seen::default() },
         workspace,
-        unsaved: Unsaved::new(editor, workspace),
+        unsaved: Unsaved::new(editors, workspace),
         now: now(),
         is_first: known.counted.is_none(),
         before: known.counted.take().unwrap_or_default(),
@@ -310,7 +317,7 @@ impl Sight<'_> {
         }
     }
 
-    /// Counts the files that only the editor has.
+    /// Counts the files that only an editor has.
     fn count_new(&mut self, look: &Look) {
         for path in self.unsaved.new_files().to_vec() {
             self.note_other(&path, &look.others);

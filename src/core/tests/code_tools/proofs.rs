@@ -274,3 +274,28 @@ fn server_gets_unsaved_texts_and_keeps_them() {
     let report = &answer["structured"]["files"][0];
     assert_eq!((&report["freshness"], &report["diagnostics"]), (&json!("exact"), &json!([])), "{answer}");
 }
+
+#[test]
+fn server_that_starts_late_gets_unsaved_texts() {
+    let mut world = World::new(1).file("a.py", "need bar").file("b.py", "pass");
+    world.server.starts_late = 1_000;
+    world.type_text("b.py", "def bar");
+    let answer = world.call("lsp_diagnostics", &json!({"files": ["a.py"]}));
+    let report = &answer["structured"]["files"][0];
+    assert_eq!((&report["freshness"], &report["diagnostics"]), (&json!("exact"), &json!([])), "{answer}");
+}
+
+#[test]
+fn missing_symbol_is_doubted_if_files_may_have_been_missed() {
+    let mut world = World::new(1).file("a.py", "def foo");
+    let missing = json!({"symbol": "bar", "file": "a.py"});
+    let error = |answer: &Value| answer["structured"]["error"].clone();
+    assert_eq!(error(&world.call("lsp_hover", &missing))["retry"], false);
+    world.partial = Some("a text is unknown".to_owned());
+    let rename = json!({"symbol": "bar", "file": "a.py", "new_name": "baz"});
+    for (tool, arguments) in [("lsp_hover", &missing), ("lsp_rename", &rename)] {
+        let error = error(&world.call(tool, arguments));
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(error["retry"] == true && message.contains("a text is unknown"), "{tool}: {error}");
+    }
+}

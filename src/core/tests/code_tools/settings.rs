@@ -60,6 +60,30 @@ fn raw_request_is_about_the_file_as_it_is() {
 }
 
 #[test]
+fn user_allows_further_methods_and_commands_of_raw_requests() {
+    let mut world = raw();
+    world.settings.raw_methods = vec!["my/*".to_owned()];
+    world.settings.raw_commands = vec!["my.command".to_owned()];
+    world.server.answers.insert("my/read", json!({"n": 1}));
+    let server = start(&mut world);
+    let answer = world.call("lsp_request", &request(&server, "my/read", json!({})));
+    assert_eq!(answer["structured"]["result"], json!({"n": 1}), "{answer}");
+    assert_eq!(codes(&world.call("lsp_request", &request(&server, "other/read", json!({})))), "refused");
+    let command = |name: &str| request(&server, "workspace/executeCommand", json!({"command": name}));
+    assert_eq!(codes(&world.call("lsp_request", &command("another"))), "refused");
+    assert_eq!(codes(&world.call("lsp_request", &command("my.command"))), "not_supported", "it has none");
+}
+
+#[test]
+fn edit_of_more_files_than_allowed_is_refused() {
+    let mut world = World::new(1).file("a.py", "def foo").file("b.py", "use foo");
+    world.settings.max_edit_files = 1;
+    let rename = json!({"symbol": "foo", "file": "a.py", "new_name": "bar"});
+    assert_eq!(codes(&world.call("lsp_rename", &rename)), "refused");
+    assert!(world.writes.is_empty());
+}
+
+#[test]
 fn raw_request_leads_nowhere_outside() {
     let mut world = raw();
     world.forbid("out.py", Unreadable::Outside);

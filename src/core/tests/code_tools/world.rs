@@ -69,6 +69,8 @@ pub(super) struct Server {
     /// Closed files as it has last read them.
     indexed: BTreeMap<PathBuf, String>,
     is_indexed: bool,
+    /// How many milliseconds later than others it answers `initialize`.
+    pub(super) starts_late: u64,
     /// Within how many milliseconds it indexes its files.
     pub(super) index_takes: u64,
     /// Within how many milliseconds it reads a file that has changed.
@@ -180,6 +182,7 @@ impl World {
                 open: BTreeMap::new(),
                 indexed: BTreeMap::new(),
                 is_indexed: false,
+                starts_late: 0,
                 index_takes: 1,
                 watch_takes: 1,
                 reports_work: false,
@@ -490,7 +493,8 @@ impl World {
                 if self.server.publishes == Publishes::OnRequest {
                     capabilities["diagnosticProvider"] = json!({});
                 }
-                self.say(json!({"id": id, "result": {"capabilities": capabilities}}));
+                let takes = self.server.starts_late + self.rng.below(40);
+                self.say_after(json!({"id": id, "result": {"capabilities": capabilities}}), takes);
             }
             ("initialized", None) => {
                 let watch =

@@ -5,24 +5,22 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use Unreadable::{Binary, Folder, Missing, Outside};
 
 use super::*;
-use crate::shell::tools::workspace::Known;
+use crate::{
+    builtin_tools::lsp::{EditorDocument, EditorDocuments, EditorId, FileChange, hash_of},
+    shell::tools::workspace::Known,
+};
 
 struct Disk {
     folder: tempfile::TempDir,
     known: Known,
     stamps: Stamps,
-    editor: EditorDocuments,
+    editors: Editors,
 }
 
 impl Disk {
     fn new() -> Disk {
         let folder = tempfile::tempdir().unwrap();
-        Disk {
-            folder,
-            known: Known::default(),
-            stamps: Stamps::default(),
-            editor: EditorDocuments::default(),
-        }
+        Disk { folder, known: Known::default(), stamps: Stamps::default(), editors: Editors::default() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -39,7 +37,7 @@ impl Disk {
         let folders = vec![self.path("")];
         let workspace = Workspace::open(&folders, &self.known).unwrap();
         let endings = vec![".py".to_owned(), "setup.cfg".to_owned()];
-        seen(&Look { folders, endings, ..look }, &workspace, &mut self.stamps, &self.editor)
+        seen(&Look { folders, endings, ..look }, &workspace, &mut self.stamps, &self.editors)
     }
 
     fn names(&self, paths: &[PathBuf]) -> Vec<String> {
@@ -179,7 +177,7 @@ fn limit_of_files_holds_for_all_folders_together() {
     let workspace = Workspace::open(&folders, &disk.known).unwrap();
     let count = |most| {
         let look = Look { folders: folders.clone(), endings: vec![".py".to_owned()], ..Look::default() };
-        let seen = seen_of(&look, &workspace, &mut Stamps::default(), (&EditorDocuments::default(), most));
+        let seen = seen_of(&look, &workspace, &mut Stamps::default(), (&Editors::default(), most));
         (seen.n_files, seen.partial.is_some())
     };
     assert_eq!([count(2), count(3), count(4)], [(2, true), (3, true), (4, false)]);
@@ -242,17 +240,21 @@ fn word_is_found_whole_or_in_part() {
 
 impl Disk {
     fn open_in_editor(&mut self, name: &str, text: Option<&str>) {
+        self.open_in(0, name, text);
+    }
+
+    fn open_in(&mut self, editor: usize, name: &str, text: Option<&str>) {
         let path = self.path(name);
-        self.editor.documents.retain(|it| it.path != path);
+        while self.editors.all.len() <= editor {
+            let editor = EditorId(self.editors.all.len() as u64);
+            self.editors.all.push(EditorDocuments { editor, applies: true, ..EditorDocuments::default() });
+        }
+        let documents = &mut self.editors.all[editor].documents;
+        documents.retain(|it| it.path != path);
         if let Some(text) = text {
             let uri = crate::rpc::file_uri(&path);
-            let document = crate::builtin_tools::lsp::EditorDocument {
-                uri,
-                path,
-                version: Some(1),
-                text: Some(text.into()),
-            };
-            self.editor.documents.push(document);
+            let document = EditorDocument { uri, path, version: Some(1), text: Some(text.into()) };
+            documents.push(document);
         }
     }
 }
@@ -304,4 +306,62 @@ fn document_of_editor_outside_workspace_is_not_seen() {
     let seen = disk.look(Look { read, ..Look::default() });
     assert_eq!(seen.texts, [(disk.path("link/a.py"), Err(Outside))]);
     assert!(seen.unsaved.is_empty());
+}
+
+#[test]
+fn unsaved_text_of_one_editor_counts_beside_saved_one_of_another() {
+    for (saved, unsaved) in [(0, 1), (1, 0)] {
+        let mut disk = Disk::new();
+        disk.write("a.py", "one\n");
+        disk.open_in(saved, "a.py", Some("one\n"));
+        disk.open_in(unsaved, "a.py", Some("two\n"));
+        let read = vec![disk.path("a.py")];
+        let seen = disk.look(Look { read, ..Look::default() });
+        assert_eq!(seen.texts, [(disk.path("a.py"), Ok("two\n".to_owned()))]);
+        assert_eq!(disk.names(&seen.unsaved), ["a.py"]);
+    }
+}
+
+#[test]
+fn unsaved_texts_that_cannot_be_known_make_look_partial() {
+    let mut disk = Disk::new();
+    disk.write("a.py", "one\n");
+    disk.editors.unknown = Some("lspool 7 does not answer".to_owned());
+    let seen = disk.look(Look::default());
+    assert_eq!((seen.partial.as_deref(), seen.n_files), (Some("lspool 7 does not answer"), 1));
+}
+
+#[test]
+fn edit_is_for_editor_that_has_all_its_open_files() {
+    let mut disk = Disk::new();
+    for name in ["a.py", "b.py", "c.py"] {
+        disk.write(name, "one\n");
+    }
+    let change = |name: &str, before: &str| FileChange::Put {
+        file: disk.path(name),
+        before: Some(hash_of(before)),
+        text: "new\n".to_owned(),
+        like: None,
+    };
+    let changes = vec![change("a.py", "one\n"), change("b.py", "two\n"), change("c.py", "one\n")];
+    let write = Write { number: 1, folders: vec![disk.path("")], changes };
+    let workspace = Workspace::open(&write.folders, &disk.known).unwrap();
+    let way = |disk: &Disk| match through_editor::way(&write, &disk.editors, &workspace) {
+        Ok(Some(Way::Editor(editor, _))) => Ok(Some(editor.0)),
+        Ok(Some(Way::Written(_)) | None) => Ok(None),
+        Err(fault) => Err(fault),
+    };
+    assert_eq!(way(&disk), Ok(None));
+    disk.open_in(0, "a.py", Some("one\n"));
+    disk.open_in(1, "b.py", Some("two\n"));
+    assert!(matches!(way(&disk), Err(WriteFault::Refused(_))), "no editor has both");
+    disk.open_in(1, "a.py", Some("one\n"));
+    assert_eq!(way(&disk), Ok(Some(1)));
+    // Its text is not the one that counts.
+    disk.open_in(0, "a.py", Some("other\n"));
+    assert!(matches!(way(&disk), Err(WriteFault::Refused(_))), "the texts differ");
+    disk.open_in(0, "a.py", Some("one\n"));
+    disk.open_in(0, "b.py", Some("two\n"));
+    disk.editors.all[0].applies = false;
+    assert_eq!(way(&disk), Ok(Some(1)), "the other one makes no edits");
 }

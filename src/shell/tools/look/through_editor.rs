@@ -1,15 +1,24 @@
 //! Edits of documents that the editor has open: the editor makes all of the edit, for only it can change their texts.
 
-use std::{path::Path, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep},
 };
 
-use super::{text, unsaved::Unsaved};
+use super::{
+    text,
+    unsaved::{Unsaved, documents_in},
+};
 use crate::{
-    builtin_tools::lsp::{EditorDocuments, FileChange, NotEditable},
+    builtin_tools::lsp::{EditorDocument, EditorId, Editors, FileChange, NotEditable},
     core::event::{Write, WriteFault},
     shell::{process::EditorLink, tools::workspace::Workspace},
 };
@@ -26,31 +35,42 @@ pub(super) type Opener = Arc<dyn Fn(&Write) -> Result<Workspace, String> + Send 
 pub(super) enum Way {
     /// No file of it is open: this is what has come of it.
     Written(Result<(), WriteFault>),
-    /// The editor makes it, in these terms.
-    Editor(serde_json::Value),
+    /// This editor makes it, in these terms.
+    Editor(EditorId, serde_json::Value),
 }
 
-/// The edit for the editor, if it has a file of the edit open.
+/// The edit for an editor, if one has a file of the edit open.
 pub(super) fn way(
     write: &Write,
-    editor: &EditorDocuments,
+    editors: &Editors,
     workspace: &Workspace,
 ) -> Result<Option<Way>, WriteFault> {
-    let unsaved = Unsaved::new(editor, workspace);
-    let is_open = |it: &Path| unsaved.open.contains_key(it);
-    let concerns = |it: &FileChange| match it {
-        FileChange::Put { file, .. } | FileChange::Remove { file, .. } => is_open(file),
-        FileChange::Move { from, to, .. } => {
-            // It may be a folder.
-            unsaved.open.keys().any(|it| it.starts_with(from) || it.starts_with(to))
-        }
+    let unsaved = Unsaved::new(editors, workspace);
+    let is_meant = |open: &Path, it: &FileChange| match it {
+        FileChange::Put { file, .. } | FileChange::Remove { file, .. } => open == file,
+        // It may be a folder.
+        FileChange::Move { from, to, .. } => open.starts_with(from) || open.starts_with(to),
     };
-    if !write.changes.iter().any(concerns) {
+    let is_of_edit = |open: &Path| write.changes.iter().any(|it| is_meant(open, it));
+    let of_edit: Vec<_> = unsaved.open.iter().filter(|(path, _)| is_of_edit(path)).collect();
+    if of_edit.is_empty() {
         return Ok(None);
     }
+    let open_in = |editor| -> BTreeMap<PathBuf, EditorDocument> {
+        documents_in(editor, workspace).map(|(path, it)| (path, it.clone())).collect()
+    };
+    // One editor may have an lspool for each of its servers, and each of these knows a part of its documents.
+    let has_all = |open: &BTreeMap<PathBuf, EditorDocument>| {
+        of_edit.iter().all(|(path, it)| open.get(*path).is_some_and(|has| has.text == it.text))
+    };
+    let able = editors.all.iter().map(|it| (it, open_in(it))).filter(|(_, open)| has_all(open));
+    let Some((editor, open)) = able.max_by_key(|(it, _)| it.applies) else {
+        let why = "several editors have files of this edit open, and none of them has all of these";
+        return Err(WriteFault::Refused(why.to_owned()));
+    };
     let disk = |file: &Path| text(workspace, file).ok().map(Arc::from);
-    match editor.edit(&write.changes, &unsaved.open, disk) {
-        Ok(edit) => Ok(Some(Way::Editor(edit))),
+    match editor.edit(&write.changes, &open, disk) {
+        Ok(edit) => Ok(Some(Way::Editor(editor.editor, edit))),
         Err(NotEditable::Changed(file)) => Err(WriteFault::Changed(file)),
         Err(NotEditable::Refused(why)) => Err(WriteFault::Refused(why)),
     }
@@ -59,14 +79,14 @@ pub(super) fn way(
 /// Has the editor make the edit, and waits until its texts are there.
 pub(super) async fn make(
     write: &Arc<Write>,
-    edit: serde_json::Value,
-    editor: &Rc<dyn EditorLink>,
+    (editor, edit): (EditorId, serde_json::Value),
+    editors: &Rc<dyn EditorLink>,
     open: &Opener,
 ) -> Result<(), WriteFault> {
-    editor.edit(edit).await?;
+    editors.edit(editor, edit).await?;
     let until = Instant::now() + APPEARS;
     loop {
-        let documents = editor.documents().await.map_err(WriteFault::Unseen)?;
+        let documents = editors.documents(write.folders.clone()).await.map_err(WriteFault::Unseen)?;
         let (write, open) = (Arc::clone(write), Arc::clone(open));
         let looking = spawn_blocking(move || {
             let workspace = open(&write).map_err(WriteFault::Unseen)?;
@@ -85,8 +105,8 @@ pub(super) async fn make(
     }
 }
 
-fn is_made(write: &Write, editor: &EditorDocuments, workspace: &Workspace) -> bool {
-    let unsaved = Unsaved::new(editor, workspace);
+fn is_made(write: &Write, editors: &Editors, workspace: &Workspace) -> bool {
+    let unsaved = Unsaved::new(editors, workspace);
     let now = |file: &Path| match unsaved.text(file) {
         Some(text) => text.ok().map(ToOwned::to_owned),
         None => text(workspace, file).ok(),

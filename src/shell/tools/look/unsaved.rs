@@ -1,4 +1,4 @@
-//! The documents of the editor over the files on the disk: where both have a text, that of the editor counts.
+//! The documents of editors over the files on the disk: where both have a text, that of the editor counts.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 
 use super::{MOST_OF_FILE, Stamp, text};
 use crate::{
-    builtin_tools::lsp::{EditorDocument, EditorDocuments},
+    builtin_tools::lsp::{EditorDocument, EditorDocuments, Editors},
     core::event::Unreadable,
     shell::tools::workspace::{Missing, Workspace},
     util::fnv::fnv1a,
@@ -17,10 +17,10 @@ use crate::{
 /// A stamp of an unsaved text never equals that of a file.
 const NO_FILE: u64 = u64::MAX;
 
-/// What the editor has open in the workspace.
+/// What editors have open in the workspace.
 #[derive(Debug, Default)]
 pub(super) struct Unsaved {
-    /// All its documents, by their paths without links.
+    /// All their documents, by paths without links. Of several for one file, the one whose text counts.
     pub(super) open: BTreeMap<PathBuf, EditorDocument>,
     /// The texts of those that differ from the disk.
     texts: BTreeMap<PathBuf, Result<Arc<str>, Unreadable>>,
@@ -30,23 +30,28 @@ pub(super) struct Unsaved {
 
 impl Unsaved {
     /// Compares the documents with the files. Reads the files.
-    pub(super) fn new(editor: &EditorDocuments, workspace: &Workspace) -> Unsaved {
+    pub(super) fn new(editors: &Editors, workspace: &Workspace) -> Unsaved {
         let mut all = Unsaved::default();
-        for document in &editor.documents {
-            let Some(path) = real_path(&document.path) else { continue };
-            if !workspace.folders().any(|it| path.starts_with(it)) {
-                continue;
-            }
+        for (path, document) in editors.all.iter().flat_map(|it| documents_in(it, workspace)) {
             let known = match &document.text {
                 Some(text) if text.len() as u64 > MOST_OF_FILE => Err(Unreadable::Large),
                 Some(text) => Ok(Arc::clone(text)),
                 None => Err(Unreadable::Denied),
             };
             let on_disk = text(workspace, &path);
-            if on_disk == Err(Unreadable::Missing) {
+            let is_unsaved = known.as_deref().ok() != on_disk.as_deref().ok();
+            let counts = match all.texts.get(&path) {
+                Some(Ok(_)) => false,
+                Some(Err(_)) => is_unsaved && known.is_ok(),
+                None => is_unsaved || !all.open.contains_key(&path),
+            };
+            if !counts {
+                continue;
+            }
+            if on_disk == Err(Unreadable::Missing) && !all.new.contains(&path) {
                 all.new.push(path.clone());
             }
-            if known.as_deref().ok() != on_disk.as_deref().ok() {
+            if is_unsaved {
                 all.texts.insert(path.clone(), known);
             }
             all.open.insert(path, document.clone());
@@ -96,7 +101,16 @@ impl Unsaved {
     }
 }
 
+/// What one editor has open in the workspace, by paths without links.
+pub(super) fn documents_in<'a>(
+    editor: &'a EditorDocuments,
+    workspace: &'a Workspace,
+) -> impl Iterator<Item = (PathBuf, &'a EditorDocument)> {
+    let all = editor.documents.iter().filter_map(|it| Some((real_path(&it.path)?, it)));
+    all.filter(|(path, _)| workspace.folders().any(|it| path.starts_with(it)))
+}
+
 /// A path without links. Of a file that does not exist, its folder must.
-fn real_path(path: &Path) -> Option<PathBuf> {
+pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
 }

@@ -191,6 +191,7 @@ impl Hub {
             | Event::ToolRan(_)
             | Event::Looked(_)
             | Event::Wrote(_)
+            | Event::Fetched(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::Muttered(_)

@@ -20,8 +20,8 @@ use super::{
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, CLEANUPS, DELEGATIONS, ENGINES, FOLDER, GROUP, ISOLATIONS, Key, LOG,
         LOG_LEVELS, LSP_TOOLS, ON_LIMITS, ON_LOADING, ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
-        SERVER_KINDS, SHARE_VIEWS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, UNMAPPED, WORKER,
-        Workspace,
+        SERVER_KINDS, SHARE_VIEWS, STARTS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, UNMAPPED,
+        WORKER, Workspace,
     },
     presets::{known_servers, preset_names},
     problem::{Author, Problem, Problems, ShadowedKind},

@@ -99,6 +99,8 @@ impl Hub {
         match (frame.kind(), frame.method().unwrap_or_default()) {
             (Kind::Request, "lspool/attach") => self.on_attach(id, frame),
             (Kind::Request, "lspool/status") => self.ask_status(id, frame),
+            // Code tools ask each lspool what its editor has open. Those that share this server answer for themselves.
+            (Kind::Request, "lspool/documents") => self.answer_client(id, frame, br#"{"documents":[]}"#),
             (Kind::Request, _) => {
                 let failure = Failure::new(Cause::NotInitialized, "attach first, with lspool/attach");
                 self.fail_client(id, frame, &failure);

@@ -21,7 +21,7 @@ struct Beside {
 }
 
 impl Beside {
-    fn new(capabilities: Value) -> Beside {
+    fn new(capabilities: &Value) -> Beside {
         let shell = python_server();
         shell.sandbox.write("shapes.py", ON_DISK);
         shell.sandbox.write("use.py", USE);
@@ -81,7 +81,7 @@ fn server_has(server: &Puppet, n: usize) {
 
 #[test]
 fn unsaved_text_of_running_editor_counts_for_real_pyright() {
-    let beside = Beside::new(json!({}));
+    let beside = Beside::new(&json!({}));
     let (status, answer) = beside.shell.json(&["references", "surface"]);
     assert_eq!((status, &answer["complete"], &answer["total"]), (0, &true.into(), &3.into()), "{answer}");
     let (status, text) = beside.shell.lsp(&["diagnostics", "use.py"]);
@@ -102,7 +102,7 @@ fn unsaved_text_of_running_editor_counts_for_real_pyright() {
 #[test]
 fn running_editor_makes_edit_of_its_documents_for_real_pyright() {
     let able = json!({"applyEdit": true, "workspaceEdit": {"documentChanges": true}});
-    let beside = Beside::new(able);
+    let beside = Beside::new(&able);
     let (status, text) = beside.while_edited(&["rename", "surface", "extent", "--yes"], |request| {
         let changes = request.params["edit"]["documentChanges"].as_array().expect("a list");
         let versions: Vec<_> = changes
@@ -134,7 +134,7 @@ fn running_editor_makes_edit_of_its_documents_for_real_pyright() {
 
 #[test]
 fn stopped_lspool_of_editor_makes_answers_of_real_pyright_unsure() {
-    let beside = Beside::new(json!({}));
+    let beside = Beside::new(&json!({}));
     beside.editor.kill(Signal::STOP);
     let (status, text) = beside.shell.lsp(&["references", "area"]);
     let (failing, error) = beside.shell.lsp(&["references", "surface"]);

@@ -4,7 +4,7 @@
 //! A client is the lspool of an editor, connected to the socket of the hub. To the lspool, the hub is its server; to
 //! the server, the hub is its editor.
 //!
-//! - **A request is asked while the server has the texts of who asks** ([`texts`], [`turns`]). If another client's
+//! - **A request is asked while the server has the texts of who asks** (`texts`, `turns`). If another client's
 //!   text comes in between, the answer of a request that only reads is not used, and the request is asked again.
 //! - **Messages of one client keep their order**: none passes those that wait.
 //! - A client that leaves, floods, or does not read costs the others nothing.

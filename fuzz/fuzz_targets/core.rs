@@ -323,7 +323,9 @@ impl World {
                 | Effect::CancelTool(_)
                 | Effect::Look(_)
                 | Effect::Write(_)
-                | Effect::Fetch(_) => {
+                | Effect::Fetch(_)
+                | Effect::ReadFile(_)
+                | Effect::HangUp(_) => {
                     unreachable!("there are none")
                 }
                 Effect::Recall(_) | Effect::Remember(..) => unreachable!("there is no group"),

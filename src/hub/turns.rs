@@ -206,12 +206,16 @@ impl Hub {
 
     /// Two clients have different texts too often: one of them takes a process of its own.
     fn part(&mut self, id: ClientId, differing: &[String], is_private: bool) {
-        let attached = self.clients.iter().filter(|(_, it)| it.detached.is_none());
-        let fewest = attached.min_by_key(|(other, it)| (it.n_requests, **other)).map(|it| *it.0);
+        let attached = || self.clients.iter().filter(|(_, it)| it.detached.is_none());
+        // One who is to go goes soon, and the differences with it.
+        if attached().count() < 2 {
+            return;
+        }
+        let fewest = attached().min_by_key(|(other, it)| (it.n_requests, **other)).map(|it| *it.0);
         let who = if is_private { Some(id) } else { fewest };
         let names = differing.iter().map(|it| it.rsplit('/').next().unwrap_or(it)).collect::<Vec<_>>();
         let why = format!("two editors have unsaved changes: {}", names.join(", "));
-        if let Some(who) = who.filter(|_| self.clients.len() > 1) {
+        if let Some(who) = who {
             self.detach(who, Detach::Texts, &why);
         }
     }

@@ -112,15 +112,14 @@ fn switch_waits_for_open_request_and_answer_across_it_is_not_used() {
     stage.client(2, &open(A, 1, "one\n"));
     stage.client(1, &change(A, 2, "mine\n"));
     stage.client(1, &hover(10, A));
-    stage.take_told();
+    let first = id_of(&stage.take_told(), "textDocument/hover");
     stage.client(2, &hover(20, A));
     assert_eq!(methods(&stage.take_told()), [] as [&str; 0], "it waits for the other");
     stage.wait(Duration::from_millis(250));
     let told = stage.take_told();
     assert_eq!(methods(&told), ["textDocument/didChange", "textDocument/hover"], "but not for ever");
-    stage.server(&json!({"id": 3, "result": "of a text of the other"}));
-    let first = stage.got(1);
-    assert_eq!(first, [] as [Value; 0], "the answer is not used");
+    stage.server(&json!({"id": first, "result": "of a text of the other"}));
+    assert_eq!(stage.got(1), [] as [Value; 0], "the answer is not used");
     stage.server(&json!({"id": id_of(&told, "textDocument/hover"), "result": "of its own text"}));
     assert_eq!(stage.got(2)[0]["result"], "of its own text");
     let told = stage.take_told();

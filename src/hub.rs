@@ -4,10 +4,10 @@
 //! A client is the lspool of an editor, connected to the socket of the hub. To the lspool, the hub is its server; to
 //! the server, the hub is its editor.
 //!
-//! - **A request is asked while the server has the texts of who asks** (`texts`, `turns`). If another client's
+//! - **A request is sent while the server has the texts of the client that asks** (`texts`, `turns`). If another client's
 //!   text comes in between, the answer of a request that only reads is not used, and the request is asked again.
-//! - **Messages of one client keep their order**: none passes those that wait.
-//! - A client that leaves, floods, or does not read costs the others nothing.
+//! - **Messages of one client about texts keep their order**, and so do its requests.
+//! - A client that leaves or does not read costs the others nothing.
 #![warn(clippy::disallowed_methods)]
 
 mod clients;
@@ -127,6 +127,7 @@ impl Hub {
         self.begin(now, out);
         if !self.ending.is_over() {
             self.on_ending_deadline();
+            self.on_handshake_deadline();
             self.take_turns();
             self.take_idle_turn();
         }
@@ -138,7 +139,8 @@ impl Hub {
         if self.ending.is_over() {
             return None;
         }
-        let all = [self.turn_deadline(), self.idle_deadline(), self.ending_deadline()];
+        let all =
+            [self.turn_deadline(), self.idle_deadline(), self.ending_deadline(), self.handshake_deadline()];
         all.into_iter().flatten().min_by_key(|it| it.0)
     }
 

@@ -18,7 +18,10 @@ use crate::{
 /// only the client that the switch was for gets them.
 const UNSURE: Duration = Duration::from_secs(1);
 
-/// The last diagnostics of each document.
+/// Diagnostics that say that there are none.
+const NONE: &[u8] = br#""diagnostics":[]"#;
+
+/// The last diagnostics of each document that has some.
 #[derive(Debug, Default)]
 pub(super) struct Published(BTreeMap<String, Publication>);
 
@@ -55,7 +58,10 @@ impl Hub {
         if self.texts.was_switched_since(&uri, None) {
             self.turns.release(now);
         }
-        self.published.0.insert(uri, Publication { frame: frame.unshared(), text });
+        match memchr::memmem::find(frame.body(), NONE) {
+            Some(_) => drop(self.published.0.remove(&uri)),
+            None => drop(self.published.0.insert(uri, Publication { frame: frame.unshared(), text })),
+        }
     }
 
     /// Whether diagnostics about this text of a document are what a server of this client alone would say.
@@ -102,9 +108,7 @@ impl Hub {
         if !self.texts.is_aligned(client) {
             return;
         }
-        let empty = br#""diagnostics":[]"#;
-        let has_some = |it: &&Publication| memchr::memmem::find(it.frame.body(), empty).is_none();
-        let all: Vec<Frame> = self.published.0.values().filter(has_some).map(|it| it.frame.clone()).collect();
+        let all: Vec<Frame> = self.published.0.values().map(|it| it.frame.clone()).collect();
         for frame in all {
             let uri = frame.params().and_then(|it| text(it, &["uri"])).unwrap_or_default();
             self.tell_client(client, self.publication_for(client, &uri, &frame, None));

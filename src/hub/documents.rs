@@ -19,9 +19,9 @@ use crate::{
 /// A change of a file that several clients tell within this time is told the server once.
 const SAME_CHANGE: Duration = Duration::from_secs(1);
 
-/// The changes of files that the server was told, by file and kind.
+/// The last change of each file that the server was told: its kind, who told it, and when.
 #[derive(Debug, Default)]
-pub(super) struct ToldFiles(BTreeMap<(String, i64), Instant>);
+pub(super) struct ToldFiles(BTreeMap<String, (i64, ClientId, Instant)>);
 
 /// Whether a message is about an open document. Such a message needs no turn.
 pub(super) fn is_about_documents(frame: &Frame) -> bool {
@@ -89,7 +89,7 @@ impl Hub {
         self.read_disk(name);
     }
 
-    /// A file was read.
+    /// A file has been read.
     pub(super) fn on_file_read(&mut self, path: &Path, text: Option<&str>) {
         for name in self.texts.names_of(path) {
             self.texts.note_disk(&name, text);
@@ -97,11 +97,11 @@ impl Hub {
     }
 
     /// `workspace/didChangeWatchedFiles`: what another client has just told is not told again.
-    pub(super) fn on_files(&mut self, frame: &Frame) {
+    pub(super) fn on_files(&mut self, id: ClientId, frame: &Frame) {
         let now = self.now();
         let Some(params) = frame.params() else { return };
         let Some(list) = path(params, &["changes"]) else { return self.tell_server(frame.clone()) };
-        self.told_files.0.retain(|_, at| now.duration_since(*at) < SAME_CHANGE);
+        self.told_files.0.retain(|_, (_, _, at)| now.duration_since(*at) < SAME_CHANGE);
         let list = &params[list];
         let mut new = Vec::new();
         for range in elements(list) {
@@ -109,7 +109,9 @@ impl Hub {
             let uri = text(change, &["uri"]).unwrap_or_default();
             let kind = number(change, &["type"]).unwrap_or(0);
             self.read_disk(&uri);
-            if self.told_files.0.insert((uri, kind), now).is_none() {
+            let told = self.told_files.0.get(&uri);
+            if told.is_none_or(|(last, by, _)| *last != kind || *by == id) {
+                self.told_files.0.insert(uri, (kind, id, now));
                 new.push(change);
             }
         }

@@ -18,39 +18,44 @@ struct Versioned {
 pub(super) struct Outdated(pub(super) String);
 
 impl Hub {
-    /// An answer with the versions of the client in its edits.
-    pub(super) fn with_versions(&self, client: ClientId, frame: &Frame) -> Frame {
-        match frame.result().and_then(|it| self.relabelled(client, it)) {
-            Some(result) => frame.with_result(&result),
-            None => frame.clone(),
-        }
+    /// An answer with the versions of the client in its edits; an error if the client has another text.
+    pub(super) fn with_versions(&self, client: ClientId, frame: &Frame) -> Result<Frame, Outdated> {
+        let result = frame.result().map(|it| self.relabelled(client, it)).transpose()?.flatten();
+        Ok(result.map_or_else(|| frame.clone(), |it| frame.with_result(&it)))
     }
 
     /// Parameters of `workspace/applyEdit` with the versions of the client; an error if it has another text.
     pub(super) fn edit_for(&self, client: ClientId, params: &[u8]) -> Result<Option<Vec<u8>>, Outdated> {
+        if self.edits_are_outdated(client) {
+            return Err(Outdated("the text has changed in another editor".to_owned()));
+        }
         for it in versioned(params) {
             let Some(version) = integer(&params[it.version]) else { continue };
-            let theirs = self.texts.version_for(client, &it.uri, version);
-            if theirs.is_none() || theirs != self.texts.last_version(client, &it.uri) {
+            let last = self.texts.last_version(client, &it.uri);
+            if last.is_some() && self.texts.version_for(client, &it.uri, version) != last {
                 return Err(Outdated(format!("{} has changed", it.uri)));
             }
         }
-        Ok(self.relabelled(client, params))
+        self.relabelled(client, params)
     }
 
     /// A value with the versions of the client in its edits. `None`: nothing differs.
-    fn relabelled(&self, client: ClientId, value: &[u8]) -> Option<Vec<u8>> {
+    fn relabelled(&self, client: ClientId, value: &[u8]) -> Result<Option<Vec<u8>>, Outdated> {
         let mut out: Option<Vec<u8>> = None;
         // From the end, so that the places before stay.
         for it in versioned(value).into_iter().rev() {
             let Some(version) = integer(&value[it.version.clone()]) else { continue };
-            let Some(theirs) = self.texts.version_for(client, &it.uri, version) else { continue };
-            if theirs != version {
-                let out = out.get_or_insert_with(|| value.to_vec());
-                out.splice(it.version, theirs.to_string().into_bytes());
+            let theirs = match self.texts.version_for(client, &it.uri, version) {
+                Some(theirs) => theirs.to_string(),
+                // Another client has it open, with the text of the file.
+                None if !self.texts.is_open(client, &it.uri) => "null".to_owned(),
+                None => return Err(Outdated(format!("{} has changed", it.uri))),
+            };
+            if theirs.as_bytes() != &value[it.version.clone()] {
+                out.get_or_insert_with(|| value.to_vec()).splice(it.version, theirs.into_bytes());
             }
         }
-        out
+        Ok(out)
     }
 }
 

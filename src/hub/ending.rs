@@ -1,4 +1,4 @@
-//! The end: of the process, for want of clients, or on request.
+//! The end of the hub: when its server ends, when no client is left, or on request.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ impl Ending {
         matches!(self, Ending::Over)
     }
 
-    /// Whether no client can come any more.
+    /// Whether no client can come.
     pub(super) fn is_near(&self) -> bool {
         matches!(self, Ending::Shutdown(_) | Ending::Process | Ending::Over)
     }
@@ -89,7 +89,7 @@ impl Hub {
         if self.ending.is_near() {
             return;
         }
-        info!("ends: no client is left");
+        info!(clients = self.clients.len(), "ended the server");
         if !self.server.has_process() {
             return self.exit();
         }
@@ -129,6 +129,9 @@ impl Hub {
     }
 
     fn tell_ended(&mut self, exit: Option<Exit>, stderr: &str) {
+        for (client, request) in self.server.take_waiting() {
+            self.refuse_attach(client, request, "the hub is ending", false);
+        }
         let ended = Hub::ended(exit, stderr);
         let all: Vec<ClientId> = self.clients.keys().copied().collect();
         for client in all {

@@ -33,6 +33,11 @@ impl Tokens {
         let mut patch = Patch::of(params);
         for (key, theirs) in KEYS.iter().zip(chosen) {
             let Some(theirs) = theirs.and_then(Token::from_raw) else { continue };
+            // Parts could be about another client's text, and come twice.
+            if *key == "partialResultToken" && frame.method() != Some("workspace/diagnostic") {
+                patch.remove(key);
+                continue;
+            }
             let ours = Token::text(&format!("{key}-{sent}"));
             patch.set(key, ours.as_bytes());
             self.0.insert(ours, Chosen { client, theirs, request: sent });
@@ -55,6 +60,9 @@ impl Tokens {
     }
 }
 
+/// Some servers never end what they have begun.
+const MOST_CREATED: usize = 1000;
+
 /// Progress under tokens that the server has created, for clients that come later.
 #[derive(Debug, Default)]
 pub(super) struct Created(BTreeMap<Token, Vec<Frame>>);
@@ -67,6 +75,9 @@ impl Hub {
         if let Some(token) = token {
             let create = Frame::request(crate::rpc::RawId::from(0), CREATE, Some(params));
             self.created.0.insert(token, vec![create]);
+            if self.created.0.len() > MOST_CREATED {
+                self.created.0.pop_first();
+            }
         }
         self.answer_server(frame, b"null");
         self.ask_all(frame);
@@ -89,14 +100,30 @@ impl Hub {
         if let Some(said) = self.created.0.get_mut(&token) {
             match path(params, &["value", "kind"]).map(|it| &params[it]) {
                 Some(b"\"end\"") => drop(self.created.0.remove(&token)),
-                Some(b"\"report\"") => {
+                Some(b"\"begin\"") => {
+                    said.truncate(1);
+                    said.push(frame.unshared());
+                }
+                _ => {
                     said.truncate(2);
                     said.push(frame.unshared());
                 }
-                _ => said.push(frame.unshared()),
             }
         }
         self.tell_all(frame);
+    }
+
+    /// `window/workDoneProgress/cancel` of a client: by its own token, or one of the server.
+    pub(super) fn on_progress_cancelled(&mut self, client: ClientId, frame: &Frame) {
+        let params = frame.params().unwrap_or_default();
+        let token = member(params, "token").and_then(|it| Token::from_raw(&params[it]));
+        let of_client = |it: &Chosen| it.client == client && Some(&it.theirs) == token.as_ref();
+        let ours = self.tokens.0.iter().find(|(_, it)| of_client(it)).map(|(ours, _)| ours);
+        let frame = match ours {
+            Some(ours) => frame.with_params(&Patch::of(params).set("token", ours.as_bytes()).finish()),
+            None => frame.clone(),
+        };
+        self.tell_server(frame);
     }
 
     /// Tells a new client of progress that has begun.

@@ -17,6 +17,9 @@ use crate::{
     rpc::{ErrorCode, Frame, Patch, RawId, member, path, text},
 };
 
+/// Requests for which a server may ask for an edit.
+const MAKES_EDITS: [&str; 3] = ["workspace/executeCommand", "textDocument/codeAction", "codeAction/resolve"];
+
 /// A request of a client that the server has.
 #[derive(Debug)]
 pub(super) struct Asked {
@@ -33,7 +36,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Whether the server may hold it open for ever.
-    fn is_endless(&self) -> bool {
+    pub(super) fn is_endless(&self) -> bool {
         self.method == "workspace/diagnostic"
     }
 
@@ -45,6 +48,15 @@ impl Asked {
         let refusals = [ErrorCode::ContentModified, ErrorCode::ServerCancelled];
         let is_refused = error_code(answer).is_some_and(|code| refusals.iter().any(|it| it.code() == code));
         is_refused || LSP.is_read(&self.method)
+    }
+
+    /// Whether its result may be about another client's text, and it is too late to ask again.
+    fn is_outdated(&self) -> bool {
+        self.is_crossed && !self.is_endless() && self.method != "workspace/executeCommand"
+    }
+
+    fn makes_edits(&self) -> bool {
+        MAKES_EDITS.contains(&self.method.as_str())
     }
 }
 
@@ -101,11 +113,23 @@ impl Hub {
 
     fn pass_answer(&mut self, sent: SentId, client: ClientId, request: RequestId, frame: &Frame) {
         let asked = self.asked.remove(&sent);
+        let is_outdated = asked.as_ref().is_some_and(Asked::is_outdated) && frame.result().is_some();
         if let Some(asked) = asked.filter(|it| it.is_spoiled(frame)) {
             return self.ask_again(client, asked.frame);
         }
-        let answer = self.with_versions(client, frame);
-        self.tell_client(client, answer.with_id(request.into()));
+        let answer = match self.with_versions(client, frame) {
+            Ok(answer) if !is_outdated => answer.with_id(request.into()),
+            Ok(_) | Err(_) => {
+                let why = "the text has changed in another editor";
+                Frame::error(request.into(), ErrorCode::ContentModified, why, None)
+            }
+        };
+        self.tell_client(client, answer);
+    }
+
+    /// Whether an edit that the server makes for a client may be about another client's text.
+    pub(super) fn edits_are_outdated(&self, client: ClientId) -> bool {
+        self.asked.values().any(|it| it.client == client && it.makes_edits() && it.is_crossed)
     }
 
     /// The answer to a request cannot be read.
@@ -179,15 +203,12 @@ impl Hub {
 
     /// Whether another client waits for an answer that could not be used before.
     pub(super) fn has_last_asked(&self, id: ClientId) -> bool {
-        self.asked.values().any(|it| it.client != id && it.is_again)
+        self.asked.values().any(|it| it.client != id && it.is_again && !it.is_crossed && !it.is_cancelled)
     }
 
     /// The client that the server works for: one with a request that makes edits, else one with any request.
     pub(super) fn who_asks(&self) -> Option<ClientId> {
-        const MAKES_EDITS: [&str; 3] =
-            ["workspace/executeCommand", "textDocument/codeAction", "codeAction/resolve"];
-        let edits = |it: &&Asked| MAKES_EDITS.contains(&it.method.as_str());
         let asked = || self.asked.values().rev();
-        asked().find(edits).or_else(|| asked().next()).map(|it| it.client)
+        asked().find(|it| it.makes_edits()).or_else(|| asked().next()).map(|it| it.client)
     }
 }

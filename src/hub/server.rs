@@ -1,5 +1,7 @@
 //! The server process: its start, its handshake, and what it says.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use tracing::{debug, warn};
 
@@ -13,11 +15,16 @@ use crate::{
     rpc::{Frame, Kind, RawId},
 };
 
+/// How long the server may take to answer `initialize`. Each client has a limit of its own, and a shorter one.
+const HANDSHAKE: Duration = Duration::from_mins(5);
+
 /// The process.
 #[derive(Debug, Default)]
 pub(super) struct Server {
     state: State,
     handshake: Handshake,
+    /// When it was asked to initialize.
+    asked: Option<Instant>,
     is_initialized: bool,
 }
 
@@ -87,12 +94,38 @@ impl Server {
         }
     }
 
+    /// Clients that wait for the process, with their requests.
+    pub(super) fn take_waiting(&mut self) -> Vec<(ClientId, RawId)> {
+        match &mut self.state {
+            State::Starting(waiting) => std::mem::take(waiting),
+            State::NotStarted | State::Running { .. } | State::Gone => Vec::new(),
+        }
+    }
+
     pub(super) fn note_gone(&mut self) {
         self.state = State::Gone;
     }
 }
 
 impl Hub {
+    /// Until when the server must answer `initialize`.
+    pub(super) fn handshake_deadline(&self) -> Option<(Instant, &'static str)> {
+        let asked = self.server.asked.filter(|_| matches!(self.server.handshake, Handshake::Asked(_)))?;
+        Some((asked + HANDSHAKE, "the server does not answer initialize"))
+    }
+
+    pub(super) fn on_handshake_deadline(&mut self) {
+        if self.handshake_deadline().is_some_and(|(at, _)| self.now() >= at) {
+            warn!("the server did not answer initialize");
+            self.server.asked = None;
+            self.act(Effect::Terminate(PROCESS));
+        }
+    }
+
+    pub(super) fn note_handshake(&mut self) {
+        self.server.asked = self.now;
+    }
+
     /// A client has attached, and is answered when the process runs.
     pub(super) fn await_process(&mut self, client: ClientId, request: RawId) {
         match &mut self.server.state {

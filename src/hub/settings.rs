@@ -18,6 +18,9 @@ use crate::{
 
 const CONFIGURATION: &str = "workspace/configuration";
 
+/// Some servers ask for each document. The answers after so many are not kept.
+const MOST_ANSWERS: usize = 100;
+
 /// The settings that the server has.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
@@ -54,17 +57,18 @@ impl Hub {
         self.act(Effect::Send(Peer::Client(leader), out));
     }
 
-    /// A new client is asked what the first one was asked.
+    /// A new client is asked what others were asked.
     pub(super) fn check_settings(&mut self, client: ClientId) {
-        if self.leader() == Some(client) {
-            return;
-        }
         let questions: Vec<Vec<u8>> = self.settings.answers.keys().cloned().collect();
         for params in questions {
-            let frame = Frame::request(RawId::from(0), CONFIGURATION, Some(&params));
-            let sent = self.ask_client(client, &frame);
-            self.settings.asked.insert(sent, params);
+            self.compare_settings(client, params);
         }
+    }
+
+    fn compare_settings(&mut self, client: ClientId, params: Vec<u8>) {
+        let frame = Frame::request(RawId::from(0), CONFIGURATION, Some(&params));
+        let sent = self.ask_client(client, &frame);
+        self.settings.asked.insert(sent, params);
     }
 
     /// An answer of a client to the hub.
@@ -74,27 +78,41 @@ impl Hub {
             return;
         };
         let (theirs, known) = (value(theirs), value(known));
-        if theirs != known {
+        if theirs != known && self.clients.len() == 1 {
+            // Nobody else needs the old ones. A server that asks for settings asks again after this.
+            self.settings.answers.clear();
+            self.settings.said = None;
+            let params = br#"{"settings":null}"#;
+            self.tell_server(Frame::notification("workspace/didChangeConfiguration", Some(params)));
+        } else if theirs != known {
             let why = format!("settings differ: {}", differing(&params, &theirs, &known));
             self.detach(client, Detach::Settings, &why);
         }
     }
 
     /// The first client's answer is kept for others.
-    pub(super) fn note_configuration(&mut self, sent: SentId, frame: &Frame) {
-        if let (Some(params), Some(result)) = (self.settings.asked.remove(&sent), frame.result()) {
-            self.settings.answers.insert(params, result.to_vec());
+    pub(super) fn note_configuration(&mut self, client: ClientId, sent: SentId, frame: &Frame) {
+        let is_full = self.settings.answers.len() >= MOST_ANSWERS;
+        if let (Some(params), Some(result)) = (self.settings.asked.remove(&sent), frame.result())
+            && !is_full
+        {
+            self.settings.answers.insert(params.clone(), result.to_vec());
+            for other in self.initialized().into_iter().filter(|it| *it != client) {
+                self.compare_settings(other, params.clone());
+            }
         }
     }
 
     /// `didChangeConfiguration` of a client.
     pub(super) fn on_settings(&mut self, id: ClientId, frame: &Frame) {
         let said = frame.params().map(value).unwrap_or_default();
-        if self.settings.said.as_ref() == Some(&said) && self.clients.len() > 1 {
-            return;
-        }
         let others = self.clients.iter().any(|(other, it)| *other != id && it.detached.is_none());
-        if others && self.settings.said.is_some() {
+        let is_empty = said["settings"].is_null() || said["settings"] == serde_json::json!({});
+        if others && (is_empty || self.settings.said.as_ref() == Some(&said)) {
+            // Many editors say so of any change, and expect to be asked.
+            return self.check_settings(id);
+        }
+        if others {
             return self.detach(id, Detach::Settings, "it has changed its settings");
         }
         self.settings.said = Some(said);

@@ -132,7 +132,7 @@ impl Hub {
         let Some((sent, pending)) = self.requests.take_answered(&id, Peer::Client(client)) else { return };
         match pending.owner {
             Owner::Backend(_, request) => {
-                self.note_configuration(sent, frame);
+                self.note_configuration(client, sent, frame);
                 self.tell_server(frame.with_id(request.into()));
             }
             Owner::Proxy => self.on_settings_answer(client, sent, frame),
@@ -150,7 +150,7 @@ impl Hub {
         }
     }
 
-    /// The server does not want an answer any more.
+    /// The server cancels a request of its own.
     pub(super) fn on_server_cancel(&mut self, frame: &Frame) {
         let params = frame.params().unwrap_or_default();
         let id = path(params, &["id"]).and_then(|it| RawId::from_raw(&params[it]));

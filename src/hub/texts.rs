@@ -26,6 +26,9 @@ use crate::{
 /// Versions of a document that may still come back from the server.
 const REMEMBERED: usize = 64;
 
+/// The last versions of so many documents are known. A server forgets that of a closed document.
+const MOST_VERSIONS: usize = 10_000;
+
 /// A text of a document. Equal numbers mean equal texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TextId(u64);
@@ -37,7 +40,7 @@ struct Shared {
     version: i64,
     /// The texts of the last versions.
     versions: VecDeque<(i64, TextId)>,
-    /// How often a switch has changed it.
+    /// The number of the last switch that has changed it. No two switches have one number.
     n_switches: u64,
     /// When a switch last changed it.
     switched: Option<Instant>,
@@ -92,6 +95,7 @@ pub(super) struct Texts {
     sync: Sync,
     last: u64,
     revision: u64,
+    n_switches: u64,
 }
 
 /// What becomes of a message about a document.
@@ -101,7 +105,7 @@ pub(super) enum Told {
     Server(Frame),
     /// The hub alone notes it.
     Noted,
-    /// The text of the document is not known any more.
+    /// The text of the document has become unknown.
     Unreadable,
 }
 
@@ -125,7 +129,7 @@ impl Texts {
         self.views.insert(client, view);
     }
 
-    /// A client has left. Gives what the server is told of documents that nobody has open any more.
+    /// A client has left. Returns the messages that close the documents that only this client had open.
     pub(super) fn leave(&mut self, client: ClientId) -> Vec<Frame> {
         let Some(view) = self.views.remove(&client) else { return Vec::new() };
         self.revision += 1;
@@ -139,6 +143,10 @@ impl Texts {
 
     fn next_version(&mut self, uri: &str, wanted: i64) -> i64 {
         let version = self.last_versions.get(uri).map_or(wanted, |it| wanted.max(it + 1));
+        if self.last_versions.len() > MOST_VERSIONS {
+            let is_open = |it: &String| self.shared.contains_key(it);
+            self.last_versions.retain(|it, _| is_open(it));
+        }
         self.last_versions.insert(uri.to_owned(), version);
         version
     }
@@ -202,7 +210,10 @@ impl Texts {
         if view.documents.has(&name) && !view.documents.is_whole(&name) {
             return Told::Unreadable;
         }
-        let Some(open) = view.open.get_mut(&name) else { return Told::Server(frame.clone()) };
+        let Some(open) = view.open.get_mut(&name) else {
+            // It is the document of another client, or of nobody.
+            return if self.shared.contains_key(&name) { Told::Noted } else { Told::Server(frame.clone()) };
+        };
         let last = open.versions.back().map_or(0, |it| it.1);
         let wanted = number(params, &["textDocument", "version"]).unwrap_or(last + 1);
         open.text = id;
@@ -255,7 +266,7 @@ impl Texts {
         let Some(view) = self.views.get_mut(&client) else { return Vec::new() };
         view.documents.closed(frame.params().unwrap_or_default());
         if view.open.remove(&name).is_none() {
-            return vec![frame.clone()];
+            return if self.shared.contains_key(&name) { Vec::new() } else { vec![frame.clone()] };
         }
         self.revision += 1;
         self.note_changed(client, is_aligned);
@@ -440,9 +451,9 @@ impl Texts {
     }
 
     fn note_switch(&mut self, name: &str, now: Instant) {
+        self.n_switches += 1;
         if let Some(shared) = self.shared.get_mut(name) {
-            shared.switched = Some(now);
-            shared.n_switches += 1;
+            (shared.switched, shared.n_switches) = (Some(now), self.n_switches);
         }
     }
 

@@ -223,7 +223,9 @@ impl Hub {
     /// When a view that has changed gets its turn although nobody asks.
     pub(super) fn idle_deadline(&self) -> Option<(Instant, &'static str)> {
         self.texts.last_stale()?;
-        let is_busy = self.next_waiting().is_some() || !self.asked.is_empty() || !self.server.is_ready();
+        let is_busy = self.next_waiting().is_some()
+            || self.asked.values().any(|it| !it.is_endless())
+            || !self.server.is_ready();
         if is_busy {
             return None;
         }

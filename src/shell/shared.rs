@@ -54,7 +54,7 @@ const FIND: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(20);
 /// How many hubs may be started: one that ends before it answers is not the last word.
 const STARTS: u32 = 3;
-/// What a hub says that has listened too long: the next one will do.
+/// Refusals of a hub that ends. lspool then starts the next one.
 const ENDING: [&str; 2] = ["the hub is ending", "the server has ended"];
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);

@@ -170,6 +170,52 @@ fn versions_in_edits_are_those_of_the_client() {
 }
 
 #[test]
+fn edits_about_text_of_another_client_are_refused() {
+    let mut stage = two();
+    stage.client(1, &open(A, 1, "one\n"));
+    stage.client(2, &open(A, 1, "one\n"));
+    stage.client(
+        1,
+        &json!({"id": 10, "method": "textDocument/formatting", "params": {"textDocument": {"uri": A}}}),
+    );
+    stage.client(1, &json!({"id": 11, "method": "workspace/executeCommand", "params": {"command": "x"}}));
+    let told = stage.take_told();
+    stage.client(2, &change(A, 2, "other\n"));
+    stage.take_told();
+    stage.server(&json!({"id": id_of(&told, "textDocument/formatting"), "result": [{"newText": "x"}]}));
+    assert_eq!(stage.got(1)[0]["error"]["code"], -32801);
+    stage.server(&json!({"id": "e", "method": "workspace/applyEdit", "params": {"edit": {"changes": {}}}}));
+    let why = json!({"applied": false, "failureReason": "the text has changed in another editor"});
+    assert_eq!(stage.take_told()[0]["result"], why);
+    stage.server(&json!({"id": id_of(&told, "workspace/executeCommand"), "result": 1}));
+    assert_eq!(stage.got(1)[0]["result"], 1, "a command has its effect only once");
+}
+
+#[test]
+fn message_about_document_of_another_client_does_no_harm() {
+    let mut stage = two();
+    stage.client(1, &open(A, 1, "one\n"));
+    stage.take_told();
+    stage.client(2, &about("textDocument/didClose", A));
+    stage.client(2, &change(A, 2, "other\n"));
+    assert_eq!(stage.take_told(), [] as [Value; 0]);
+}
+
+#[test]
+fn change_of_file_is_told_once_for_all_and_each_time_for_one() {
+    let mut stage = two();
+    let changed = |kind: u8| json!({"method": "workspace/didChangeWatchedFiles", "params": {"changes": [{"uri": A, "type": kind}]}});
+    for client in [1, 2] {
+        stage.client(client, &changed(2));
+    }
+    assert_eq!(stage.take_told().len(), 1);
+    for kind in [3, 1, 3, 2, 2] {
+        stage.client(1, &changed(kind));
+    }
+    assert_eq!(stage.take_told().len(), 5);
+}
+
+#[test]
 fn edit_of_server_goes_to_client_whose_command_runs() {
     let mut stage = two();
     stage.client(2, &json!({"id": 10, "method": "workspace/executeCommand", "params": {"command": "x"}}));
@@ -233,6 +279,25 @@ fn client_with_other_settings_is_sent_away() {
     let detach = stage.got(3);
     assert_eq!(detach[0]["method"], "lspool/detach");
     assert_eq!(detach[0]["params"], json!({"why": "settings differ: b", "cause": "settings"}));
+}
+
+#[test]
+fn warm_server_gets_settings_of_next_client() {
+    let mut stage = Stage::new(ShareViews::Exact, json!({}));
+    stage.join(1);
+    let params = json!({"items": [{"section": "a"}]});
+    let ask = json!({"id": 1, "method": "workspace/configuration", "params": params});
+    stage.server(&ask);
+    let asked = stage.got(1);
+    stage.client(1, &json!({"id": asked.last().unwrap()["id"], "result": [1]}));
+    stage.leave(1);
+    stage.join(2);
+    stage.take_told();
+    let asked = stage.got(2);
+    stage.client(2, &json!({"id": asked.last().unwrap()["id"], "result": [2]}));
+    assert_eq!(methods(&stage.take_told()), ["workspace/didChangeConfiguration"]);
+    stage.server(&ask);
+    assert_eq!(methods(&stage.got(2)), ["workspace/configuration"], "the old answer is forgotten");
 }
 
 #[test]
@@ -308,13 +373,15 @@ fn client_that_leaves_takes_its_requests_and_documents_with_it() {
 #[test]
 fn progress_of_a_request_goes_to_its_client_under_its_token() {
     let mut stage = two();
-    let params = json!({"textDocument": {"uri": A}, "workDoneToken": "t", "partialResultToken": 5});
+    let params = json!({"textDocument": {"uri": A}, "workDoneToken": 5, "partialResultToken": "p"});
     stage.client(2, &json!({"id": 10, "method": "textDocument/references", "params": params}));
     let told = stage.take_told();
-    let token = told[0]["params"]["partialResultToken"].clone();
+    let token = told[0]["params"]["workDoneToken"].clone();
     assert_ne!(token, json!(5));
-    stage.server(&json!({"method": "$/progress", "params": {"token": token, "value": [1]}}));
-    assert_eq!(stage.got(2)[0]["params"], json!({"token": 5, "value": [1]}));
+    assert_eq!(told[0]["params"]["partialResultToken"], json!(null), "parts could be about other texts");
+    stage.server(&json!({"method": "$/progress", "params": {"token": token, "value": {"kind": "begin"}}}));
+    assert_eq!(stage.got(2)[0]["params"], json!({"token": 5, "value": {"kind": "begin"}}));
     assert_eq!(stage.got(1), [] as [Value; 0]);
-    stage.client(2, &about("textDocument/didSave", A));
+    stage.client(2, &json!({"method": "window/workDoneProgress/cancel", "params": {"token": 5}}));
+    assert_eq!(stage.take_told()[0]["params"]["token"], token);
 }

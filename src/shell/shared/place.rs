@@ -129,7 +129,7 @@ impl HubPlace {
                 Ok(Some(lock)) => {
                     self.remove_dead(&lock);
                     if self.look() == Found::Nothing {
-                        // Under the lock, so that nobody else locks this file any more.
+                        // Under the lock, so that nobody else can lock this file.
                         fs::remove_file(&lock.path).ok();
                     }
                     return;

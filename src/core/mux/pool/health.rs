@@ -235,7 +235,7 @@ impl Mux {
         self.backend(id).map(|it| Times::of(self.servers.of(it)))
     }
 
-    /// Whether a hub watches the process of a backend.
+    /// Whether a hub owns the process of a backend. A probe could disturb other clients.
     fn is_shared(&self, id: BackendId) -> bool {
         self.backend(id).is_some_and(|it| it.sharing.is_shared())
     }

@@ -3,7 +3,7 @@
 //! Owns what a backend knows of that: whether its process is shared, what kept it from being so, and how the server
 //! behind the hub has ended. To the rest of the core the end of the connection is the end of a process.
 //!
-//! **The hub watches the server**: lspool does not probe a shared process, and does not limit its memory.
+//! **The hub owns the server**: lspool does not probe a shared process, and does not limit its memory.
 
 use std::{
     sync::Arc,

@@ -156,10 +156,11 @@ impl CodeTools {
         })
     }
 
-    /// Notes the servers that a reload has added.
+    /// Notes the servers that a reload has added, and those that it has removed.
     pub(crate) fn note_servers(&mut self, mux: &Mux) {
         for server in mux.servers().iter() {
-            self.views.entry(server.id).or_insert_with(|| view_of(server));
+            let view = self.views.entry(server.id).or_insert_with(|| view_of(server));
+            view.is_member = mux.is_member(server.id);
         }
     }
 

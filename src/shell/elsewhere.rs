@@ -15,8 +15,9 @@ const MARK: &str = "LSPOOL_REMOTE_MARK";
 /// The variable with the numbers of living processes. Without it, nothing is ended.
 const KEEP: &str = "LSPOOL_REMOTE_KEEP";
 
-/// Ends what has the mark of this lspool and a number that is not to be kept. One `grep` looks at all processes.
-const SWEEP: &str = r#"[ -z "$LSPOOL_REMOTE_KEEP" ] || for f in $(grep -lsz "^LSPOOL_REMOTE_MARK=${LSPOOL_REMOTE_MARK%-*}-" /proc/[0-9]*/environ); do m=$(tr '\0' '\n' <"$f" | grep '^LSPOOL_REMOTE_MARK='); [ -z "$m" ] || case "$LSPOOL_REMOTE_KEEP" in *" ${m##*-} "*) ;; *) f=${f#/proc/}; kill -KILL "${f%/environ}" ;; esac; done 2>/dev/null"#;
+/// Ends what has the mark of this lspool and a number that is not to be kept. A greater number than its own is of a
+/// start that came later and was faster. One `grep` looks at all processes.
+const SWEEP: &str = r#"[ -z "$LSPOOL_REMOTE_KEEP" ] || for f in $(grep -lsz "^LSPOOL_REMOTE_MARK=${LSPOOL_REMOTE_MARK%-*}-" /proc/[0-9]*/environ); do m=$(tr '\0' '\n' <"$f" | grep '^LSPOOL_REMOTE_MARK='); [ -z "$m" ] || case "$LSPOOL_REMOTE_KEEP" in *" ${m##*-} "*) ;; *) [ "${m##*-}" -gt "${LSPOOL_REMOTE_MARK##*-}" ] || { f=${f#/proc/}; kill -KILL "${f%/environ}"; } ;; esac; done 2>/dev/null"#;
 
 /// Runs the server, and ends it when the input is over: 2 s later with SIGTERM, 2 s later with SIGKILL. Engines leave
 /// a server behind whose client is killed. Also ends what a server leaves in its group, and keeps the exit code, unless
@@ -39,7 +40,7 @@ pub(super) fn with_prelude(script: &str, server: impl IntoIterator<Item = String
 
 /// The commands for a shell there that end all with this mark.
 pub(super) fn farewell(mark: &str) -> String {
-    format!("{MARK}={mark}-0\n{KEEP}=' - '\n{SWEEP}\nexit\n")
+    format!("{MARK}={mark}-{}\n{KEEP}=' - '\n{SWEEP}\nexit\n", u32::MAX)
 }
 
 /// A word for a POSIX shell.
@@ -137,11 +138,15 @@ mod tests {
     use super::*;
 
     fn start(marked: &Marked, env: &[(String, String)], script: &str) -> Child {
+        start_with(&marked.prelude(env), script)
+    }
+
+    fn start_with(prelude: &str, script: &str) -> Child {
         let words = with_prelude(script, ["cat".to_owned()]);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        child.stdin.as_mut().unwrap().write_all(marked.prelude(env).as_bytes()).unwrap();
+        child.stdin.as_mut().unwrap().write_all(prelude.as_bytes()).unwrap();
         child
     }
 
@@ -157,6 +162,25 @@ mod tests {
         child.stdin.take().unwrap().write_all(b"\nthe rest\n").unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "a 'b' \\ $c=-unset\n\nthe rest\n");
+    }
+
+    #[test]
+    fn slow_start_leaves_later_one_alone() {
+        let marks = Marks::new(&format!("{}-later", unique()));
+        let run = r#"echo there; exec "$@""#;
+        let (_first, second) = (marks.next(), marks.next());
+        let early = second.prelude(&[]);
+        let third = marks.next();
+        let mut line = [0; 6];
+        let mut later = start(&third, &[], run);
+        std::io::Read::read_exact(later.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let mut slow = start_with(&early, run);
+        std::io::Read::read_exact(slow.stdout.as_mut().unwrap(), &mut line).unwrap();
+        assert!(later.try_wait().unwrap().is_none(), "it is none that was left behind");
+        for mut it in [later, slow] {
+            drop(it.stdin.take());
+            it.wait().unwrap();
+        }
     }
 
     #[test]

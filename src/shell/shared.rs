@@ -51,7 +51,7 @@ use crate::{
 /// How long the search for a hub, or its start, may take.
 const FIND: Duration = Duration::from_secs(10);
 /// How long a hub may take to answer. It starts its server meanwhile.
-const ANSWER: Duration = Duration::from_secs(20);
+const ANSWER: Duration = Duration::from_secs(8);
 /// How many hubs may be started: one that ends before it answers is not the last word.
 const STARTS: u32 = 3;
 /// Refusals of a hub that ends. lspool then starts the next one.

@@ -43,7 +43,8 @@ fn lower_layers_do_not_use_higher_ones() {
         ("config", &["core", "shell", "cli"]),
         ("agents", &["core", "shell", "cli"]),
         ("builtin_tools", &["core", "shell", "cli", "recording"]),
-        ("core", &["shell", "cli", "recording"]),
+        ("core", &["shell", "cli", "recording", "hub"]),
+        ("hub", &["shell", "cli", "recording"]),
         ("recording", &["shell", "cli"]),
         ("player", &["shell", "cli"]),
     ] {

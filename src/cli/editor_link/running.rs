@@ -193,9 +193,9 @@ async fn inside(answer: &Value, workspace: Vec<PathBuf>) -> BTreeSet<String> {
     spawn_blocking(move || listed.into_iter().filter(is_inside).collect()).await.unwrap_or_default()
 }
 
-/// Whether an lspool that does not answer may have documents of the workspace: it had some, or works in it.
+/// Whether an lspool that does not answer may have documents of the workspace: it had some, or works in it or above it.
 fn may_have_documents(instance: &Instance, editor: &Editor, workspace: &[PathBuf]) -> bool {
-    let works_in = |cwd: &Path| workspace.iter().any(|it| cwd.starts_with(it));
+    let works_in = |cwd: &Path| workspace.iter().any(|it| cwd.starts_with(it) || it.starts_with(cwd));
     !editor.known.0.is_empty()
-        || fs::read_link(format!("/proc/{}/cwd", instance.pid)).is_ok_and(|it| works_in(&it))
+        || fs::read_link(format!("/proc/{}/cwd", instance.pid)).map_or(true, |it| works_in(&it))
 }

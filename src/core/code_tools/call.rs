@@ -361,9 +361,31 @@ impl<'a> Cx<'a> {
         method: &str,
         params: &Value,
     ) -> Step<(Result<Value, ServerError>, u64)> {
+        self.ask_up_to(TRIES, key, server, method, params)
+    }
+
+    /// Asks a server for something that may have an effect: once, whatever comes.
+    pub(super) fn ask_once(
+        &mut self,
+        key: &str,
+        server: ServerId,
+        method: &str,
+        params: &Value,
+    ) -> Step<Result<Value, ServerError>> {
+        self.ask_up_to(1, key, server, method, params).map(|it| it.0)
+    }
+
+    fn ask_up_to(
+        &mut self,
+        tries: u32,
+        key: &str,
+        server: ServerId,
+        method: &str,
+        params: &Value,
+    ) -> Step<(Result<Value, ServerError>, u64)> {
         let last =
-            (0..TRIES).rfind(|n| self.call.memo.contains_key(&self.key(&format!("{key}~{n}")))).unwrap_or(0);
-        for n in 0..TRIES {
+            (0..tries).rfind(|n| self.call.memo.contains_key(&self.key(&format!("{key}~{n}")))).unwrap_or(0);
+        for n in 0..tries {
             let key = format!("{key}~{n}");
             let full = self.key(&key);
             let (answer, at) = match self.call.memo.get(&full) {
@@ -384,7 +406,7 @@ impl<'a> Cx<'a> {
                 }
             };
             match &*answer {
-                Err(error) if error.passes() && n + 1 < TRIES && (n < last || !self.is_late()) => {
+                Err(error) if error.passes() && n + 1 < tries && (n < last || !self.is_late()) => {
                     let what = format!("{} has not answered, and is asked again", self.view(server).name);
                     self.pause(&format!("{key}.again"), AGAIN, &what)?;
                 }

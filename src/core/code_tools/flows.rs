@@ -70,7 +70,12 @@ impl Cx<'_> {
             let mut answer = self.attempt(call)?;
             let after = self.look("after", Vec::new(), None)?;
             let changed = self.tools.files.changed_since(tick);
-            if !changed.iter().any(|it| self.used.contains(it)) {
+            let is_outdated = changed.iter().any(|it| self.used.contains(it));
+            if is_outdated && self.runs_once(call) {
+                answer.doubt("files have changed while the server worked on it");
+                return Ok(answer);
+            }
+            if !is_outdated {
                 if let Some(why) = sync.partial.as_ref().or(after.partial.as_ref()) {
                     answer.doubt(&format!("lspool may have missed changes of files: {why}"));
                 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::call::{Cx, Step, fail, reason};
 use crate::{
-    builtin_tools::lsp::{Answer, Code, RawNeed, RawTarget, clipped_list, raw_need},
+    builtin_tools::lsp::{Answer, Code, LspCall, RawNeed, RawTarget, clipped_list, raw_need},
     core::event::{ServerId, Unreadable},
     rpc::{file_path, file_uri},
 };
@@ -88,6 +88,14 @@ impl Cx<'_> {
         Ok(Answer { ok: true, text, structured })
     }
 
+    /// Whether a call may have an effect, so that it is not carried out again.
+    pub(super) fn runs_once(&self, call: &LspCall) -> bool {
+        let LspCall::Request { method, params, .. } = call else { return false };
+        let settings = &self.tools.settings;
+        let need = raw_need(method, params, &settings.raw_methods, &settings.raw_commands);
+        matches!(need, Ok(RawNeed::Command(_) | RawNeed::Nothing))
+    }
+
     /// Asks a server. Its answer is passed on as it is.
     pub(super) fn request_raw(&mut self, handle: &str, method: &str, params: &Value) -> Step<Answer> {
         self.is_raw_allowed()?;
@@ -117,7 +125,10 @@ impl Cx<'_> {
             None => self.loading("ready", server),
         };
         let unseen = self.unseen(server)?;
-        let result = self.ask("raw", server, method, &params)??;
+        let result = match need {
+            RawNeed::Capability(_) => self.ask("raw", server, method, &params)??,
+            RawNeed::Command(_) | RawNeed::Nothing => self.ask_once("raw", server, method, &params)??,
+        };
         let name = self.view(server).name.clone();
         let notes: Vec<String> =
             loading.or(unseen).map(|why| format!("{why}: this may change")).into_iter().collect();

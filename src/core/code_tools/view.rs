@@ -34,6 +34,8 @@ pub(super) struct View {
     pub(super) server: ServerId,
     pub(super) name: String,
     languages: Vec<&'static Language>,
+    /// A reload can remove a server, and add it again.
+    pub(super) is_member: bool,
     state: ServerState,
     /// The result of `initialize`.
     capabilities: Value,
@@ -118,6 +120,7 @@ impl View {
             server,
             name,
             languages,
+            is_member: true,
             state: ServerState::Starting,
             capabilities: Value::Null,
             registers: BTreeSet::new(),
@@ -187,7 +190,7 @@ impl View {
     }
 
     pub(super) fn serves(&self, language: &Language) -> bool {
-        self.languages.iter().any(|it| it.name == language.name)
+        self.is_member && self.languages.iter().any(|it| it.name == language.name)
     }
 
     /// Whether a file concerns it: code, or a description of the project.

@@ -35,6 +35,10 @@ pub(super) fn share(
         tracing::warn!(name, "a Copilot server is not shared: it has the conversations of one editor");
         return None;
     }
+    if launch.cwd.is_none() && launch.root.is_none() && workspace.real().is_empty() {
+        tracing::info!(name, "not shared: there is no workspace folder");
+        return None;
+    }
     let key = key(server, launch, workspace, env);
     Some(Share {
         server: name.to_owned(),
@@ -124,11 +128,15 @@ mod tests {
 
     #[test]
     fn server_is_shared_only_if_its_section_says_so() {
-        let workspace = Workspace::new(&[]);
-        let of = |it: &ServerConfig| share("a", it, &launch(Path::new("/x")), &workspace, &Env::default());
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(&[folder.path().to_owned()]);
+        let launch = launch(Path::new("/x"));
+        let of = |it: &ServerConfig| share("a", it, &launch, &workspace, &Env::default());
         assert_eq!(of(&ServerConfig::default()), None);
         assert_eq!(of(&ServerConfig { kind: Some(ServerKind::Copilot), ..server() }), None);
         assert_eq!(of(&server()).unwrap().limit, 16);
+        // It would work in any folder, for strangers to each other.
+        assert_eq!(share("a", &server(), &launch, &Workspace::new(&[]), &Env::default()), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::{
             Mux,
             routes::{Keep, LSP},
             servers::{Definition, Server},
-            session::Session,
+            session::{Session, documents::DocumentKey},
         },
     },
     rpc::{Frame, Patch, member},
@@ -95,6 +95,7 @@ impl Mux {
 
     /// A member is not one any more. Its process has been stopped.
     pub(crate) fn retire_member(&mut self, id: ServerId) {
+        self.keep_unclaimed(id);
         // What the editor says from now on it will not have heard.
         *self.servers.get_mut(id).session_mut() = Session::default();
         let Some(group) = self.group.as_deref_mut() else { return };
@@ -104,6 +105,20 @@ impl Mux {
         group.note_commands();
         group.learn_legends();
         self.rejoin_registrations();
+    }
+
+    /// Keeps the documents that only this member has, for one that is added.
+    fn keep_unclaimed(&mut self, id: ServerId) {
+        let mut documents = std::mem::take(&mut self.servers.get_mut(id).session_mut().documents);
+        for key in documents.open() {
+            let DocumentKey::Text(uri) = &key else { continue };
+            let is_of_other = self.servers.iter().any(|it| it.session.documents.has(uri));
+            if let (false, Some((_, params))) = (is_of_other, documents.restored(&key))
+                && let Some(group) = self.group.as_deref_mut()
+            {
+                group.unclaimed.opened(&params);
+            }
+        }
     }
 
     /// The configuration of the members after the first has been read again. Gives the backends of those that are new and
@@ -174,6 +189,9 @@ impl Mux {
         for frame in self.open_documents() {
             if self.is_for(id, &TextDocument::of(frame.params().unwrap_or(b"null"))) {
                 self.keep_for_member(id, &frame);
+                if let Some(group) = self.group.as_deref_mut() {
+                    group.unclaimed.closed(frame.params().unwrap_or(b"null"));
+                }
             }
         }
         let server = self.servers.get(id);

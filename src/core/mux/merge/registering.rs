@@ -115,6 +115,8 @@ impl Mux {
     pub(super) fn tell_registrations(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
         let server = self.backend(process.backend)?.server;
         let group = self.group.as_deref_mut()?;
+        // An earlier process of the member is gone, with its registrations.
+        group.untold.0.retain(|(by, _)| by.backend != process.backend || *by == process);
         let own = group.with_distinct_identifiers(server, params);
         let params = own.as_ref().unwrap_or(params);
         let range = member(params, "registrations")?;

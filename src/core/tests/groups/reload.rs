@@ -167,6 +167,30 @@ fn published(it: &mut Stage) -> Vec<String> {
 }
 
 #[test]
+fn document_of_removed_member_is_for_one_that_is_added() {
+    let mut it = group(&["a", "b"]);
+    it.server.languages = vec!["x".to_owned()];
+    it.group.as_mut().unwrap().others[0].server.languages = vec!["css".to_owned()];
+    let mut it = opened(it, &registering());
+    open(&mut it, "c", "css");
+    for peer in [backend(A), backend(B), EDITOR] {
+        it.take(peer);
+    }
+    let mut added = member("c");
+    added.server.languages = vec!["css".to_owned()];
+    it.group.as_mut().unwrap().others = vec![added];
+    reload(&mut it, 1);
+    it.exited(B, Exit::Code(0));
+    let told = it.take(backend(C));
+    it.server(C, json!({"id": told[0]["id"], "result": {"capabilities": documents()}}));
+    assert!(it.told(C).contains(&"textDocument/didOpen".to_owned()), "nobody else has it");
+    let change = json!({"textDocument": {"uri": "c", "version": 2}, "contentChanges": [{"text": "new"}]});
+    it.editor(json!({"method": "textDocument/didChange", "params": change}));
+    assert_eq!(it.told(C), ["textDocument/didChange"], "from then on it is the member's document");
+    assert!(!it.told(A).contains(&"textDocument/didChange".to_owned()), "and nobody else's");
+}
+
+#[test]
 fn added_member_joins_like_a_late_one() {
     let mut it = group(&["a", "b"]);
     it.server.languages = vec!["x".to_owned()];

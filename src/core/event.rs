@@ -560,7 +560,7 @@ pub enum Event {
     Prepared(Result<Box<Prepared>, String>),
     /// The process of an [`Effect::Spawn`], which is told next, is not in its working folder.
     Displaced(ProcessId, Displaced),
-    /// The process of an [`Effect::Spawn`], which is told next, is not shared with other clients: for this reason.
+    /// Why the process of an [`Effect::Spawn`] is not shared. The event of its start comes next.
     Unshared(ProcessId, String),
     /// The process of an [`Effect::Spawn`] runs.
     Spawned {

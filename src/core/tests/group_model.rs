@@ -77,7 +77,7 @@ enum Reply {
     Something,
     Nothing,
     Error,
-    /// What is no answer to anything.
+    /// A message that answers no request.
     Wrong,
 }
 

@@ -107,7 +107,7 @@ pub(super) struct Member {
     said: Said,
     /// The answer.
     result: Bytes,
-    /// The answer with which the editor was told what the group can.
+    /// The answer to `initialize` that the editor got.
     told: Option<Bytes>,
     /// The documents that it is used for; all if `None`.
     files: Option<Globs>,
@@ -295,7 +295,7 @@ impl Group {
         self.learn_legends_by(&self.offered.clone());
     }
 
-    /// `told`: where the editor was told its legend, as an answer to `initialize`.
+    /// `told`: the part of the answer to `initialize` with its legend.
     pub(super) fn learn_legends_by(&mut self, told: &[u8]) {
         self.legends = union::legends(told, self.members.iter().map(|it| &it.result[..]));
     }
@@ -455,7 +455,7 @@ impl Mux {
         let name = self.servers.get(server).name.clone();
         let late = union::late(&group.offered, &group.editor, &name, (told.as_deref(), &result));
         self.admit(process, &late);
-        // Of one that has come back, the user is told what differs.
+        // For a member that is back, lspool tells the user what differs.
         if !matches!(before, Some((Said::Now, _))) {
             info!(name, missing = ?late.missing, "joins late");
             self.tell_missing(server, &name, &late.missing);
@@ -491,7 +491,7 @@ impl Mux {
         }
     }
 
-    /// A member can do more than the editor was told when it was told what the group can.
+    /// A member can do more than the editor read in the answer to `initialize`.
     fn admit(&mut self, process: ProcessId, late: &union::LateMember) {
         let Some(params) = late.register.clone().map(Bytes::from) else { return };
         if let Some(params) = self.tell_registrations(process, &params) {
@@ -500,7 +500,7 @@ impl Mux {
         self.rejoin_registrations();
     }
 
-    /// What the editor cannot add later, the user is told.
+    /// Tells the user which features the editor cannot add later.
     fn tell_missing(&mut self, server: ServerId, name: &str, missing: &[String]) {
         if missing.is_empty() {
             return;

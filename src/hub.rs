@@ -31,7 +31,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use self::{
     clients::Client,
     diagnostics::Published,
-    documents::ToldFiles,
+    documents::ReportedFiles,
     ending::Ending,
     progress::{Created, Tokens},
     requests::Asked,
@@ -79,7 +79,7 @@ pub struct Hub {
     standing: Standing,
     settings: Settings,
     published: Published,
-    told_files: ToldFiles,
+    reported_files: ReportedFiles,
     statuses: Statuses,
     ending: Ending,
 }
@@ -106,7 +106,7 @@ impl Hub {
             standing: Standing::default(),
             settings: Settings::default(),
             published: Published::default(),
-            told_files: ToldFiles::default(),
+            reported_files: ReportedFiles::default(),
             statuses: Statuses::default(),
             ending: Ending::default(),
         }

@@ -4,17 +4,17 @@ use std::{collections::VecDeque, time::Instant};
 
 use serde_json::json;
 
-use super::{Hub, PROTOCOL, server::Handshake, turns::Waiting};
+use super::{Hub, PROCESS, PROTOCOL, server::Handshake, texts::number, turns::Waiting};
 use crate::{
     core::{
-        event::{ClientId, Effect, Peer},
+        event::{ClientId, Effect, SpawnFailure},
         mux::{
             failure::{Cause, Failure},
             requests::{Owner, To},
         },
-        purpose::Purpose,
+        purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Kind, RawId, path, text},
+    rpc::{ErrorCode, Frame, Kind, Patch, RawId, path, text},
 };
 
 /// A client that has attached.
@@ -31,8 +31,7 @@ pub(super) struct Client {
     pub(super) waits_since: Option<Instant>,
     /// Whether it has sent `initialized`, so that it may be told and asked things.
     pub(super) is_initialized: bool,
-    pub(super) has_shut_down: bool,
-    /// Why it was told to take a process of its own.
+    /// Why the hub has sent it away.
     pub(super) detached: Option<String>,
     /// How many requests it has made.
     pub(super) n_requests: u64,
@@ -70,12 +69,7 @@ impl Hub {
             (Kind::Response, _) => self.on_client_answer(id, &frame),
             (Kind::Request, "initialize") => self.on_initialize(id, &frame),
             (Kind::Notification, "initialized") => self.on_initialized(id, frame),
-            (Kind::Request, "shutdown") => {
-                if let Some(client) = self.clients.get_mut(&id) {
-                    client.has_shut_down = true;
-                }
-                self.answer_client(id, &frame, b"null");
-            }
+            (Kind::Request, "shutdown") => self.answer_client(id, &frame, b"null"),
             (Kind::Notification, "exit") => self.act(Effect::HangUp(id)),
             (Kind::Notification, "$/cancelRequest") => self.on_cancel(id, &frame),
             (Kind::Notification, "$/setTrace") => {}
@@ -113,10 +107,13 @@ impl Hub {
     fn on_attach(&mut self, id: ClientId, frame: &Frame) {
         let params = frame.params().unwrap_or_default();
         if let Some(why) = self.refusal(params) {
-            return self.refuse(id, frame, &why, false);
+            if let Some(request) = frame.id() {
+                self.refuse_attach(id, request, &SpawnFailure { permanent: false, message: why });
+            }
+            return;
         }
         let client = Client {
-            pid: super::texts::number(params, &["pid"]).and_then(|it| u64::try_from(it).ok()).unwrap_or(0),
+            pid: number(params, &["pid"]).and_then(|it| u64::try_from(it).ok()).unwrap_or(0),
             editor: text(params, &["editor"]),
             workspace: text(params, &["workspace"]),
             ..Client::default()
@@ -131,7 +128,7 @@ impl Hub {
 
     /// Why a client cannot share the server.
     fn refusal(&self, params: &[u8]) -> Option<String> {
-        let protocol = super::texts::number(params, &["protocol"]);
+        let protocol = number(params, &["protocol"]);
         if protocol != Some(i64::from(PROTOCOL)) {
             return Some(format!("the hub speaks protocol {PROTOCOL}"));
         }
@@ -148,15 +145,11 @@ impl Hub {
         (n >= self.share.limit).then(|| format!("{n} clients share it already"))
     }
 
-    pub(super) fn refuse(&mut self, id: ClientId, frame: &Frame, why: &str, permanent: bool) {
-        let Some(request) = frame.id() else { return };
-        self.refuse_attach(id, request, why, permanent);
-    }
-
-    pub(super) fn refuse_attach(&mut self, id: ClientId, request: RawId, why: &str, permanent: bool) {
-        let data = json!({"lspool": {"why": why, "permanent": permanent}}).to_string();
-        let code = crate::rpc::ErrorCode::RequestFailed;
-        self.tell_client(id, Frame::error(request, code, why, Some(data.as_bytes())));
+    pub(super) fn refuse_attach(&mut self, id: ClientId, request: RawId, failure: &SpawnFailure) {
+        let SpawnFailure { permanent, message } = failure;
+        let data = json!({"lspool": {"why": message, "permanent": permanent}}).to_string();
+        let answer = Frame::error(request, ErrorCode::RequestFailed, message, Some(data.as_bytes()));
+        self.tell_client(id, answer);
         self.act(Effect::HangUp(id));
     }
 
@@ -185,7 +178,7 @@ impl Hub {
                 self.note_handshake();
                 self.standing.note_initialize(&params);
                 let frame = Frame::request(RawId::from(0), "initialize", Some(&params));
-                let to = To::Process(super::PROCESS);
+                let to = To::Process(PROCESS);
                 let (_, frame) = self.requests.register(to, Owner::Proxy, Purpose::Initialize, &frame);
                 self.tell_server(frame);
             }
@@ -282,16 +275,16 @@ impl Hub {
     }
 
     /// Asks a client on behalf of the hub.
-    pub(super) fn ask_client(&mut self, id: ClientId, frame: &Frame) -> crate::core::purpose::SentId {
+    pub(super) fn ask_client(&mut self, id: ClientId, frame: &Frame) -> SentId {
         let (sent, frame) = self.requests.register(To::Client(id), Owner::Proxy, Purpose::Plain, frame);
-        self.out.push(Effect::Send(Peer::Client(id), frame));
+        self.tell_client(id, frame);
         sent
     }
 }
 
 /// The parameters of the server's `initialize`, from those of the first client.
 fn first_initialize(params: &[u8]) -> Vec<u8> {
-    let mut patch = crate::rpc::Patch::of(params);
+    let mut patch = Patch::of(params);
     patch.set("processId", b"null");
     let name = json!({"name": "lspool hub", "version": env!("CARGO_PKG_VERSION")}).to_string();
     patch.set("clientInfo", name.as_bytes());

@@ -97,7 +97,7 @@ impl Hub {
         let Some(uri) = uri else { return };
         let Some(Publication { frame, text }) = self.published.0.get(&uri) else { return };
         let (frame, text) = (frame.clone(), *text);
-        let is_about_it = text.is_some() && text == self.texts.text_now(client, &uri);
+        let is_about_it = text.is_some() && text == self.texts.text_of(client, &uri);
         if is_about_it && self.texts.is_aligned(client) {
             self.tell_client(client, self.publication_for(client, &uri, &frame, text));
         }

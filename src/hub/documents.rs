@@ -9,19 +9,19 @@ use std::{
 use super::{
     Hub,
     clients::Detach,
-    texts::{Told, number},
+    texts::{Delivery, number},
 };
 use crate::{
     core::event::{ClientId, Effect},
     rpc::{Frame, elements, file_path, path, text},
 };
 
-/// A change of a file that several clients tell within this time is told the server once.
+/// If several clients report a change of a file within this time, the server gets it once.
 const SAME_CHANGE: Duration = Duration::from_secs(1);
 
-/// The last change of each file that the server was told: its kind, who told it, and when.
+/// The last change of each file that the server got: its kind, the client that reported it, and when.
 #[derive(Debug, Default)]
-pub(super) struct ToldFiles(BTreeMap<String, (i64, ClientId, Instant)>);
+pub(super) struct ReportedFiles(BTreeMap<String, (i64, ClientId, Instant)>);
 
 /// Whether a message is about an open document. Such a message needs no turn.
 pub(super) fn is_about_documents(frame: &Frame) -> bool {
@@ -47,7 +47,7 @@ impl Hub {
         let told = match frame.method().unwrap_or_default() {
             "textDocument/didOpen" => {
                 let told = self.texts.opened(id, frame);
-                if matches!(told, Told::Noted) {
+                if matches!(told, Delivery::Noted) {
                     self.show_published_of(id, frame);
                 }
                 told
@@ -59,7 +59,7 @@ impl Hub {
                 for it in frames {
                     self.tell_server_of_texts(Some(id), it);
                 }
-                Told::Noted
+                Delivery::Noted
             }
             _ => return,
         };
@@ -67,10 +67,12 @@ impl Hub {
             self.read_disk(&name);
         }
         match told {
-            Told::Server(frame) if frame.method() == Some("textDocument/didSave") => self.tell_server(frame),
-            Told::Server(frame) => self.tell_server_of_texts(Some(id), frame),
-            Told::Noted => {}
-            Told::Unreadable => {
+            Delivery::Server(frame) if frame.method() == Some("textDocument/didSave") => {
+                self.tell_server(frame);
+            }
+            Delivery::Server(frame) => self.tell_server_of_texts(Some(id), frame),
+            Delivery::Noted => {}
+            Delivery::Unreadable => {
                 self.detach(id, Detach::Unshareable, "it sent a change of a document that cannot be read");
             }
         }
@@ -96,12 +98,12 @@ impl Hub {
         }
     }
 
-    /// `workspace/didChangeWatchedFiles`: what another client has just told is not told again.
+    /// `workspace/didChangeWatchedFiles`: without the changes that another client has just reported.
     pub(super) fn on_files(&mut self, id: ClientId, frame: &Frame) {
         let now = self.now();
         let Some(params) = frame.params() else { return };
         let Some(list) = path(params, &["changes"]) else { return self.tell_server(frame.clone()) };
-        self.told_files.0.retain(|_, (_, _, at)| now.duration_since(*at) < SAME_CHANGE);
+        self.reported_files.0.retain(|_, (_, _, at)| now.duration_since(*at) < SAME_CHANGE);
         let list = &params[list];
         let mut new = Vec::new();
         for range in elements(list) {
@@ -109,9 +111,9 @@ impl Hub {
             let uri = text(change, &["uri"]).unwrap_or_default();
             let kind = number(change, &["type"]).unwrap_or(0);
             self.read_disk(&uri);
-            let told = self.told_files.0.get(&uri);
+            let told = self.reported_files.0.get(&uri);
             if told.is_none_or(|(last, by, _)| *last != kind || *by == id) {
-                self.told_files.0.insert(uri, (kind, id, now));
+                self.reported_files.0.insert(uri, (kind, id, now));
                 new.push(change);
             }
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 
-use super::{Hub, PROCESS};
+use super::{Hub, PROCESS, server::ends};
 use crate::{
     core::{
         event::{ClientId, Effect, Exit},
@@ -28,9 +28,9 @@ pub(super) enum Ending {
     No,
     /// It ends then, if no client comes.
     At(Instant),
-    /// The server was told to shut down.
+    /// The server has got `shutdown`.
     Shutdown(Instant),
-    /// The process was told to end.
+    /// The process is being ended.
     Process,
     Over,
 }
@@ -130,7 +130,7 @@ impl Hub {
 
     fn tell_ended(&mut self, exit: Option<Exit>, stderr: &str) {
         for (client, request) in self.server.take_waiting() {
-            self.refuse_attach(client, request, "the hub is ending", false);
+            self.refuse_attach(client, request, &ends("the hub is ending"));
         }
         let ended = Hub::ended(exit, stderr);
         let all: Vec<ClientId> = self.clients.keys().copied().collect();

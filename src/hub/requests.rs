@@ -187,7 +187,7 @@ impl Hub {
 
     /// Tells the server of a text on behalf of a client: what others have asked may be answered by it.
     pub(super) fn tell_server_of_texts(&mut self, by: Option<ClientId>, frame: Frame) {
-        if by.is_some() {
+        if let Some(by) = by {
             self.turns.note_current(by);
         }
         for asked in self.asked.values_mut().filter(|it| Some(it.client) != by) {

@@ -138,7 +138,7 @@ impl Hub {
                 let pid = *pid;
                 self.welcome(client, request, pid);
             }
-            State::Gone => self.refuse_attach(client, request, "the server has ended", false),
+            State::Gone => self.refuse_attach(client, request, &ends("the server has ended")),
         }
     }
 
@@ -155,7 +155,7 @@ impl Hub {
         let before = std::mem::replace(&mut self.server.state, State::Gone);
         if let State::Starting(waiting) = before {
             for (client, request) in waiting {
-                self.refuse_attach(client, request, &failure.message, failure.permanent);
+                self.refuse_attach(client, request, failure);
             }
         }
         self.exit();
@@ -228,4 +228,9 @@ impl Hub {
         let params = json!({"exit": exit, "stderr": stderr}).to_string();
         Frame::notification("lspool/ended", Some(params.as_bytes()))
     }
+}
+
+/// The refusal of a hub that ends. The next one takes the client.
+pub(super) fn ends(why: &str) -> SpawnFailure {
+    SpawnFailure { permanent: false, message: why.to_owned() }
 }

@@ -25,7 +25,7 @@ const MOST_ANSWERS: usize = 100;
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     /// The last `didChangeConfiguration`.
-    said: Option<Value>,
+    pushed: Option<Value>,
     /// Answers to `workspace/configuration`, by the parameters.
     answers: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Questions to clients, with their parameters: the server's, and those of the hub that compare.
@@ -81,7 +81,7 @@ impl Hub {
         if theirs != known && self.clients.len() == 1 {
             // Nobody else needs the old ones. A server that asks for settings asks again after this.
             self.settings.answers.clear();
-            self.settings.said = None;
+            self.settings.pushed = None;
             let params = br#"{"settings":null}"#;
             self.tell_server(Frame::notification("workspace/didChangeConfiguration", Some(params)));
         } else if theirs != known {
@@ -108,14 +108,14 @@ impl Hub {
         let said = frame.params().map(value).unwrap_or_default();
         let others = self.clients.iter().any(|(other, it)| *other != id && it.detached.is_none());
         let is_empty = said["settings"].is_null() || said["settings"] == serde_json::json!({});
-        if others && (is_empty || self.settings.said.as_ref() == Some(&said)) {
+        if others && (is_empty || self.settings.pushed.as_ref() == Some(&said)) {
             // Many editors say so of any change, and expect to be asked.
             return self.check_settings(id);
         }
         if others {
             return self.detach(id, Detach::Settings, "it has changed its settings");
         }
-        self.settings.said = Some(said);
+        self.settings.pushed = Some(said);
         self.settings.answers.clear();
         self.tell_server(frame.clone());
     }

@@ -37,7 +37,6 @@ pub(super) struct TextId(u64);
 #[derive(Debug)]
 struct Shared {
     text: TextId,
-    version: i64,
     /// The texts of the last versions.
     versions: VecDeque<(i64, TextId)>,
     /// The number of the last switch that has changed it. No two switches have one number.
@@ -100,7 +99,7 @@ pub(super) struct Texts {
 
 /// What becomes of a message about a document.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum Delivery {
     /// The server gets this.
     Server(Frame),
     /// The hub alone notes it.
@@ -152,15 +151,11 @@ impl Texts {
     }
 
     /// `didOpen` of a client.
-    pub(super) fn opened(&mut self, client: ClientId, frame: &Frame) -> Told {
-        let (Some(params), Some(name)) =
-            (frame.params(), frame.params().and_then(|it| uri(it, "textDocument")))
-        else {
-            return Told::Server(frame.clone());
-        };
+    pub(super) fn opened(&mut self, client: ClientId, frame: &Frame) -> Delivery {
+        let Some((params, name)) = document_of(frame) else { return Delivery::Server(frame.clone()) };
         let is_aligned = self.is_aligned(client);
         let id = self.new_text();
-        let Some(view) = self.views.get_mut(&client) else { return Told::Noted };
+        let Some(view) = self.views.get_mut(&client) else { return Delivery::Noted };
         view.documents.opened(&Bytes::copy_from_slice(params));
         let version = number(params, &["textDocument", "version"]).unwrap_or(0);
         let versions = VecDeque::from([(id, version)]);
@@ -170,13 +165,13 @@ impl Texts {
             self.unify(client, &name);
             self.disk.insert(name.clone(), self.text_of(client, &name).unwrap_or(id));
             self.note_changed(client, is_aligned && self.has_its_text(client, &name));
-            return Told::Noted;
+            return Delivery::Noted;
         }
         self.disk.insert(name.clone(), id);
         self.note_changed(client, is_aligned);
         match is_aligned {
-            true => Told::Server(self.open_shared(client, &name, frame)),
-            false => Told::Noted,
+            true => Delivery::Server(self.open_shared(client, &name, frame)),
+            false => Delivery::Noted,
         }
     }
 
@@ -185,34 +180,29 @@ impl Texts {
         let wanted = frame.params().and_then(|it| number(it, &["textDocument", "version"])).unwrap_or(0);
         let version = self.next_version(name, wanted);
         let text = self.text_of(client, name).unwrap_or(TextId(0));
-        let shared = Shared {
-            text,
-            version,
-            versions: VecDeque::from([(version, text)]),
-            n_switches: 0,
-            switched: None,
-        };
+        let shared =
+            Shared { text, versions: VecDeque::from([(version, text)]), n_switches: 0, switched: None };
         self.shared.insert(name.to_owned(), shared);
         with_version(frame, wanted, version)
     }
 
     /// `didChange` of a client.
-    pub(super) fn changed(&mut self, client: ClientId, frame: &Frame) -> Told {
-        let (Some(params), Some(name)) =
-            (frame.params(), frame.params().and_then(|it| uri(it, "textDocument")))
-        else {
-            return Told::Server(frame.clone());
-        };
+    pub(super) fn changed(&mut self, client: ClientId, frame: &Frame) -> Delivery {
+        let Some((params, name)) = document_of(frame) else { return Delivery::Server(frame.clone()) };
         let is_aligned = self.is_aligned(client);
         let id = self.new_text();
-        let Some(view) = self.views.get_mut(&client) else { return Told::Noted };
+        let Some(view) = self.views.get_mut(&client) else { return Delivery::Noted };
         view.documents.changed(params);
         if view.documents.has(&name) && !view.documents.is_whole(&name) {
-            return Told::Unreadable;
+            return Delivery::Unreadable;
         }
         let Some(open) = view.open.get_mut(&name) else {
             // It is the document of another client, or of nobody.
-            return if self.shared.contains_key(&name) { Told::Noted } else { Told::Server(frame.clone()) };
+            return if self.shared.contains_key(&name) {
+                Delivery::Noted
+            } else {
+                Delivery::Server(frame.clone())
+            };
         };
         let last = open.versions.back().map_or(0, |it| it.1);
         let wanted = number(params, &["textDocument", "version"]).unwrap_or(last + 1);
@@ -221,20 +211,20 @@ impl Texts {
         self.revision += 1;
         self.note_changed(client, is_aligned);
         if !is_aligned || !self.shared.contains_key(&name) {
-            return Told::Noted;
+            return Delivery::Noted;
         }
         let version = self.next_version(&name, wanted);
         if let Some(shared) = self.shared.get_mut(&name) {
-            (shared.text, shared.version) = (id, version);
+            shared.text = id;
             remember(&mut shared.versions, (version, id));
         }
-        Told::Server(with_version(frame, wanted, version))
+        Delivery::Server(with_version(frame, wanted, version))
     }
 
     /// `didSave` of a client. Gives what the server gets.
-    pub(super) fn saved(&mut self, client: ClientId, frame: &Frame) -> Told {
+    pub(super) fn saved(&mut self, client: ClientId, frame: &Frame) -> Delivery {
         let Some(name) = frame.params().and_then(|it| uri(it, "textDocument")) else {
-            return Told::Server(frame.clone());
+            return Delivery::Server(frame.clone());
         };
         if let Some(text) = self.text_of(client, &name) {
             self.disk.insert(name.clone(), text);
@@ -243,8 +233,8 @@ impl Texts {
             self.note_aligned_still(client);
         }
         match self.shared.contains_key(&name) {
-            true => Told::Server(frame.clone()),
-            false => Told::Noted,
+            true => Delivery::Server(frame.clone()),
+            false => Delivery::Noted,
         }
     }
 
@@ -259,12 +249,10 @@ impl Texts {
 
     /// `didClose` of a client.
     pub(super) fn closed(&mut self, client: ClientId, frame: &Frame) -> Vec<Frame> {
-        let Some(name) = frame.params().and_then(|it| uri(it, "textDocument")) else {
-            return vec![frame.clone()];
-        };
+        let Some((params, name)) = document_of(frame) else { return vec![frame.clone()] };
         let is_aligned = self.is_aligned(client);
         let Some(view) = self.views.get_mut(&client) else { return Vec::new() };
-        view.documents.closed(frame.params().unwrap_or_default());
+        view.documents.closed(params);
         if view.open.remove(&name).is_none() {
             return if self.shared.contains_key(&name) { Vec::new() } else { vec![frame.clone()] };
         }
@@ -284,14 +272,14 @@ impl Texts {
 
     /// Closes a document at the server if no client has it open.
     fn close_unused(&mut self, name: &str) -> Option<Frame> {
-        if self.views.values().any(|it| it.open.contains_key(name)) {
+        if self.is_open_for_any(name) {
             return None;
         }
         self.disk.remove(name);
         self.shared.remove(name).map(|_| did_close(name))
     }
 
-    /// Whether a client has a document open.
+    /// Whether any client has a document open.
     pub(super) fn is_open_for_any(&self, name: &str) -> bool {
         self.views.values().any(|it| it.open.contains_key(name))
     }
@@ -336,7 +324,8 @@ impl Texts {
         }
     }
 
-    fn text_of(&self, client: ClientId, name: &str) -> Option<TextId> {
+    /// The text that a client has.
+    pub(super) fn text_of(&self, client: ClientId, name: &str) -> Option<TextId> {
         Some(self.views.get(&client)?.open.get(name)?.text)
     }
 
@@ -469,7 +458,7 @@ impl Texts {
         let text = view.open.get(name)?.text;
         let version = self.next_version(name, 0);
         let shared = self.shared.get_mut(name)?;
-        (shared.text, shared.version) = (text, version);
+        shared.text = text;
         remember(&mut shared.versions, (version, text));
         self.note_switch(name, now);
         if self.sync == Sync::Off {
@@ -522,11 +511,6 @@ impl Texts {
         self.shared.get(name).map(|it| it.text)
     }
 
-    /// The text that a client has.
-    pub(super) fn text_now(&self, client: ClientId, name: &str) -> Option<TextId> {
-        self.text_of(client, name)
-    }
-
     /// Whether a client has a document open.
     pub(super) fn is_open(&self, client: ClientId, name: &str) -> bool {
         self.views.get(&client).is_some_and(|it| it.open.contains_key(name))
@@ -554,8 +538,7 @@ impl Texts {
                 return Err(format!("{client:?} has other documents open than it says"));
             }
         }
-        let is_used = |name: &String| self.views.values().any(|it| it.open.contains_key(name));
-        match self.shared.keys().find(|it| !is_used(it)) {
+        match self.shared.keys().find(|it| !self.is_open_for_any(it)) {
             Some(unused) => Err(format!("{unused} is open at the server, and for nobody")),
             None => Ok(()),
         }
@@ -571,6 +554,12 @@ enum Difference {
     Open,
     /// The client does not have it open, and the server has another text than the disk.
     Closed,
+}
+
+/// The parameters of a message about a document, and the document.
+fn document_of(frame: &Frame) -> Option<(&[u8], String)> {
+    let params = frame.params()?;
+    Some((params, uri(params, "textDocument")?))
 }
 
 fn did_close(name: &str) -> Frame {

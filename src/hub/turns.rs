@@ -55,8 +55,8 @@ impl Turns {
         self.current
     }
 
-    pub(super) fn note_current(&mut self, client: Option<ClientId>) {
-        self.current = client;
+    pub(super) fn note_current(&mut self, client: ClientId) {
+        self.current = Some(client);
     }
 
     pub(super) fn forget(&mut self, client: ClientId) {
@@ -187,7 +187,7 @@ impl Hub {
     /// Gives the server the texts of a client.
     fn switch(&mut self, id: ClientId) {
         let now = self.now();
-        self.turns.current = Some(id);
+        self.turns.note_current(id);
         let differing = self.texts.differing(id);
         for frame in self.texts.align(id, now) {
             self.tell_server_of_texts(Some(id), frame);
@@ -197,22 +197,24 @@ impl Hub {
         while self.turns.switches.front().is_some_and(is_old) {
             self.turns.switches.pop_front();
         }
-        let is_private = self.share.views == ShareViews::Private;
-        if is_private || self.turns.switches.len() > MOST_SWITCHES {
+        if self.share.views == ShareViews::Private || self.turns.switches.len() > MOST_SWITCHES {
             self.turns.switches.clear();
-            self.part(id, &differing, is_private);
+            self.part(id, &differing);
         }
     }
 
     /// Two clients have different texts too often: one of them takes a process of its own.
-    fn part(&mut self, id: ClientId, differing: &[String], is_private: bool) {
+    fn part(&mut self, id: ClientId, differing: &[String]) {
         let attached = || self.clients.iter().filter(|(_, it)| it.detached.is_none());
         // One who is to go goes soon, and the differences with it.
         if attached().count() < 2 {
             return;
         }
         let fewest = attached().min_by_key(|(other, it)| (it.n_requests, **other)).map(|it| *it.0);
-        let who = if is_private { Some(id) } else { fewest };
+        let who = match self.share.views {
+            ShareViews::Private => Some(id),
+            ShareViews::Exact => fewest,
+        };
         let names = differing.iter().map(|it| it.rsplit('/').next().unwrap_or(it)).collect::<Vec<_>>();
         let why = format!("two editors have unsaved changes: {}", names.join(", "));
         if let Some(who) = who {

@@ -318,7 +318,7 @@ impl World {
                 let is_of_file = self.on_disk[file].contains(text);
                 assert!(
                     !same.is_empty() || is_of_file,
-                    "{id} is told of a text of {file} that it never had: {text:?}"
+                    "{id} got diagnostics about a text of {file} that it never had: {text:?}"
                 );
                 if let Some(version) = message["params"]["version"].as_i64() {
                     assert!(same.contains(&version), "{version} is not the number of {text:?}: {same:?}");

@@ -180,26 +180,13 @@ fn with_initialize(share: &Share, server: &Server) -> Share {
         let uris: Vec<String> = now.iter().filter_map(|it| text(it, &["uri"])).collect();
         share.key.push(("folders".to_owned(), uris.join(" ")));
     }
-    let all: Map<String, Value> = serde_json::from_slice(&params).unwrap_or_default();
-    let mut all: Vec<(String, Value)> = all.into_iter().collect();
-    all.sort_by(|one, other| one.0.cmp(&other.0));
-    for (name, value) in all.into_iter().filter(|(name, _)| !OF_ONE_PROCESS.contains(&name.as_str())) {
-        share.key.push((format!("initialize {name}"), hashed(canonical(value).to_string().as_bytes())));
+    let mut all: Map<String, Value> = serde_json::from_slice(&params).unwrap_or_default();
+    all.sort_keys();
+    for (name, mut value) in all.into_iter().filter(|(name, _)| !OF_ONE_PROCESS.contains(&name.as_str())) {
+        value.sort_all_objects();
+        share.key.push((format!("initialize {name}"), hashed(value.to_string().as_bytes())));
     }
     share
-}
-
-/// A value whose members have one order.
-fn canonical(value: Value) -> Value {
-    match value {
-        Value::Object(all) => {
-            let mut all: Vec<_> = all.into_iter().map(|(name, value)| (name, canonical(value))).collect();
-            all.sort_by(|one, other| one.0.cmp(&other.0));
-            Value::Object(all.into_iter().collect())
-        }
-        Value::Array(all) => all.into_iter().map(canonical).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
-    }
 }
 
 /// How a server has ended, if it has: `{"exit": {"code": 1}}`, `{"exit": {"signal": 9}}`, `{"exit": "unknown"}`.

@@ -227,7 +227,7 @@ fn added_member_joins_like_a_late_one() {
         .map(|it| &it["params"]["textDocument"])
         .map(|it| (it["uri"].as_str().unwrap(), it["text"].as_str().unwrap()))
         .collect();
-    assert_eq!(texts, BTreeMap::from([("u", "x"), ("c", "new")]), "also that of which no member was told");
+    assert_eq!(texts, BTreeMap::from([("u", "x"), ("c", "new")]), "also the document that no member had");
     let asked = it.take(EDITOR);
     assert_eq!(asked[0]["params"]["registrations"][0]["method"], "textDocument/formatting", "{asked:?}");
     ask(&mut it, 2, "textDocument/formatting", &at("u"));
@@ -264,7 +264,7 @@ fn removed_member_leaves_nothing_behind() {
     assert_eq!(it.terminated, [B]);
     it.exited(B, Exit::Code(0));
     assert_eq!(it.told(B), ["shutdown", "exit"]);
-    // Nothing is told or asked of it, and nothing waits for it.
+    // It gets no message, and nothing waits for it.
     publish(&mut it, C, "new");
     it.pass(Duration::from_secs(1));
     assert_eq!(published(&mut it), ["a", "new"]);

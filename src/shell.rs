@@ -23,6 +23,7 @@ pub mod inbox;
 mod logs;
 mod memory;
 mod modes;
+pub(crate) mod os;
 pub mod outbox;
 mod private;
 pub mod process;

@@ -12,7 +12,6 @@ mod coming;
 pub mod control;
 pub mod discover;
 pub mod driver;
-mod editor;
 mod elsewhere;
 mod fetches;
 mod files;
@@ -21,7 +20,6 @@ pub mod goals;
 pub mod guard;
 pub mod inbox;
 mod logs;
-mod memory;
 mod modes;
 pub(crate) mod os;
 pub mod outbox;
@@ -33,13 +31,13 @@ pub mod record;
 mod servers;
 mod settings;
 pub mod shared;
-pub mod signals;
 pub mod stdio;
 pub mod system;
 mod teams;
 pub mod tools;
 mod watch;
 
+pub(crate) use os::signals;
 pub use settings::{ControlLimits, Settings};
 
 #[cfg(test)]

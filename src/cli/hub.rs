@@ -2,12 +2,8 @@
 //!
 //! It gets its errand on stdin, and says on stdout when it listens.
 
-use std::{fs::File, path::Path, process::ExitCode, sync::Arc, time::Duration};
+use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
-use rustix::{
-    process::setsid,
-    stdio::{dup2_stdin, dup2_stdout},
-};
 use tokio::{
     io::{duplex, sink},
     task::{spawn_local, yield_now},
@@ -22,9 +18,9 @@ use crate::{
         ControlLimits, Settings,
         control::Place,
         driver::{self, Driver},
+        os::{processes, signals, streams},
         outbox::Limits,
         shared::{Errand, HubPlace},
-        signals,
         system::System,
     },
 };
@@ -42,7 +38,7 @@ const LAST_TURNS: usize = 16;
 /// Serves until the hub ends.
 pub(super) fn run() -> ExitCode {
     // It fails only for the leader of a group, and a child of lspool is not one.
-    if let Err(error) = setsid() {
+    if let Err(error) = processes::leave_session() {
         tracing::debug!(%error, "could not start a session");
     }
     let served = Errand::read().map_err(|error| error.to_string()).and_then(|errand| serve(&errand));
@@ -62,7 +58,10 @@ fn serve(errand: &Errand) -> Result<ExitCode, String> {
     let code = runtime.block_on(async {
         let socket = place.open().map_err(|error| format!("{}: {error}", place.socket().display()))?;
         Errand::note_listening();
-        leave_streams();
+        // The client waits for their end.
+        if let Err(error) = streams::leave() {
+            tracing::debug!(%error, "could not close a stream");
+        }
         let identity = world::identity();
         let folder = place.socket().parent().unwrap_or(Path::new("/")).to_owned();
         let control = Place { folders: vec![folder], pid: identity.pid, started: identity.started };
@@ -100,14 +99,4 @@ fn settings(launch: &Launch) -> Settings {
         stall: STALL,
     };
     Settings { control, ..Settings::default() }
-}
-
-/// Leaves stdin and stdout to nobody: the client waits for their end.
-fn leave_streams() {
-    let Ok(null) = File::options().read(true).write(true).open("/dev/null") else { return };
-    for result in [dup2_stdin(&null), dup2_stdout(&null)] {
-        if let Err(error) = result {
-            tracing::debug!(%error, "could not close a stream");
-        }
-    }
 }

@@ -5,8 +5,6 @@
 
 mod client;
 mod commands;
-mod interrupts;
-mod keys;
 mod logs;
 mod partitions;
 mod pick;
@@ -21,9 +19,8 @@ use std::{
     process::ExitCode,
 };
 
-use self::{client::Error, interrupts::Interrupts, keys::Keys, pick::Found};
+use self::{client::Error, pick::Found};
 pub(super) use self::{
-    client::connect,
     partitions::partitions,
     pick::{is_nobody, sockets},
 };
@@ -32,7 +29,11 @@ use super::{
     tell,
     world::{self, unix_millis},
 };
-use crate::shell::{control, discover::Env};
+use crate::shell::{
+    control,
+    discover::Env,
+    os::{keys::Keys, signals::Interrupts},
+};
 
 /// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,8 @@ use std::{
 
 use clap::ColorChoice;
 
+use crate::shell::os::terminal;
+
 /// The properties of stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Screen {
@@ -43,8 +45,7 @@ impl Screen {
 
 /// The columns and rows of stdout, if it is a terminal.
 fn size() -> (usize, usize) {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
-    let size = size.map(|it| (usize::from(it.ws_col), usize::from(it.ws_row)));
+    let size = terminal::size();
     // Some terminals report zero.
     size.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or((80, 24))
 }

@@ -16,16 +16,17 @@ use std::{
     thread,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     runtime::Handle,
     sync::oneshot::{self, error::TryRecvError},
 };
 
+use super::os::processes::Forks;
+
 /// A process that is about to be, as whoever starts it has it. Whoever drops this calls it off.
 pub(super) struct Coming<T, E> {
     outcome: oneshot::Receiver<Result<(T, Parent), E>>,
-    thread: Arc<OnceLock<Pid>>,
+    forks: Arc<OnceLock<Forks>>,
 }
 
 /// The parent thread of a process. Dropping it ends the thread.
@@ -37,11 +38,11 @@ impl<T: Send + 'static, E: Send + 'static> Coming<T, E> {
     /// Starts a process. It must be one that is killed when its handle is dropped.
     pub(super) fn new(start: impl FnOnce() -> Result<T, E> + Send + 'static) -> Coming<T, E> {
         let (tell, outcome) = oneshot::channel();
-        let (runtime, thread) = (Handle::current(), Arc::new(OnceLock::new()));
-        let own = thread.clone();
+        let (runtime, forks) = (Handle::current(), Arc::new(OnceLock::new()));
+        let own = forks.clone();
         let spawned = thread::Builder::new().name("parent".to_owned()).spawn(move || {
             let _runtime = runtime.enter();
-            own.set(thread_id()).ok();
+            own.set(Forks::of_this_thread()).ok();
             if tell.is_closed() {
                 return;
             }
@@ -52,7 +53,7 @@ impl<T: Send + 'static, E: Send + 'static> Coming<T, E> {
         if let Err(error) = spawned {
             tracing::warn!(%error, "could not make a thread to start a process");
         }
-        Coming { outcome, thread }
+        Coming { outcome, forks }
     }
 }
 
@@ -67,37 +68,10 @@ impl<T, E> Future for Coming<T, E> {
 
 impl<T, E> Drop for Coming<T, E> {
     fn drop(&mut self) {
-        if let (Err(TryRecvError::Empty), Some(thread)) = (self.outcome.try_recv(), self.thread.get()) {
-            for child in children(*thread) {
-                // The child may exist, or have ended, by now.
-                kill_process(child, Signal::KILL).ok();
-            }
+        if let (Err(TryRecvError::Empty), Some(forks)) = (self.outcome.try_recv(), self.forks.get()) {
+            forks.kill();
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn thread_id() -> Pid {
-    rustix::thread::gettid()
-}
-
-/// The process that this thread has forked.
-#[cfg(target_os = "linux")]
-fn children(thread: Pid) -> Vec<Pid> {
-    let file = format!("/proc/self/task/{}/children", thread.as_raw_nonzero());
-    let children = std::fs::read_to_string(file).unwrap_or_default();
-    children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn thread_id() -> Pid {
-    rustix::process::getpid()
-}
-
-/// This system does not report what a thread has forked: the child is killed when it exists.
-#[cfg(not(target_os = "linux"))]
-fn children(_thread: Pid) -> Vec<Pid> {
-    Vec::new()
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -110,15 +84,12 @@ mod tests {
     async fn parent_thread_lives_as_long_as_child_handle() {
         let start = || tokio::process::Command::new("sleep").arg("60").kill_on_drop(true).spawn();
         let coming = Coming::new(start);
-        let thread = coming.thread.clone();
+        let forks = coming.forks.clone();
         let (child, parent) = coming.await.unwrap().unwrap();
-        let thread = *thread.get().unwrap();
-        let task = PathBuf::from(format!("/proc/self/task/{}", thread.as_raw_nonzero()));
+        let forks = forks.get().unwrap();
+        let task = PathBuf::from(format!("/proc/self/task/{}", forks.thread()));
         for _ in 0..20 {
-            assert_eq!(
-                children(thread).first().map(|it| it.as_raw_nonzero().get().unsigned_abs()),
-                child.id()
-            );
+            assert_eq!(forks.pids().first().copied(), child.id());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         drop((child, parent));

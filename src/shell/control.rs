@@ -14,11 +14,14 @@ use tokio::{
     task::{AbortHandle, spawn_local},
 };
 
-pub use place::{Instance, check, folders, instances};
-pub(super) use place::{is_refused, make};
+pub(super) use place::make;
+#[cfg(test)]
+pub(super) use place::name as socket_name;
+pub use place::{Instance, instances};
+pub(super) use socket::accept;
 pub use socket::{Place, Socket};
-pub(super) use socket::{accept, listen};
 
+pub use super::os::sockets::{check, folders};
 use super::{
     inbox::{Events, Inbox, inbox},
     outbox::{Outbox, StallClock},

@@ -20,17 +20,19 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     io::{self, BufRead, BufReader, Read, Write},
-    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, ExitCode, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process_group, setsid, test_kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use super::shared::HubPlace;
+use super::{
+    os::{leftovers::Leftovers, paths, processes, streams},
+    process::Request,
+    shared::HubPlace,
+};
 
 /// The subcommand that runs [`serve`].
 pub const SUBCOMMAND: &str = "guard";
@@ -139,7 +141,7 @@ impl Guard {
 
     /// Adds a private folder, which the guard removes with its contents.
     pub fn add_path(&mut self, folder: &Path) {
-        if folder.as_os_str().as_bytes().contains(&b'\n') || !folder.is_absolute() {
+        if paths::bytes(folder).contains(&b'\n') || !folder.is_absolute() {
             tracing::warn!(?folder, "guard cannot remove this folder after a crash of lspool");
             return;
         }
@@ -259,13 +261,13 @@ impl Guard {
             .arg(self.mark.value())
             // An outer lspool must not find the guard by its mark.
             .env_remove(MARK)
-            .current_dir("/")
+            .current_dir(paths::root())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
         let pipe = child.stdin.take().ok_or_else(|| io::Error::other("no pipe"))?;
-        rustix::io::ioctl_fionbio(&pipe, true)?;
+        streams::never_wait(&pipe)?;
         Ok((child, pipe))
     }
 }
@@ -287,13 +289,13 @@ impl Leaving {
 }
 
 fn path_line(verb: &[u8], folder: &Path) -> Vec<u8> {
-    [verb, folder.as_os_str().as_bytes(), b"\n"].concat()
+    [verb, paths::bytes(folder), b"\n"].concat()
 }
 
 /// The groups and folders that the guard must end and remove.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Charge {
-    groups: BTreeSet<i32>,
+    groups: BTreeSet<u32>,
     folders: BTreeSet<PathBuf>,
     partings: BTreeMap<u32, Parting>,
     hub: Option<HubPlace>,
@@ -320,10 +322,11 @@ enum Farewell {
 /// The guard process: reads stdin until lspool ends. `mark` is the argument after the subcommand.
 pub fn serve(mark: &OsStr) -> ExitCode {
     // It fails only for the leader of a group, and a child of lspool is not one.
-    if let Err(error) = setsid() {
+    if let Err(error) = processes::leave_session() {
         tracing::debug!(%error, "could not start a session");
     }
-    rename();
+    // So that `killall lspool` does not kill it.
+    processes::rename_this(c"lsp-guard");
     let mut charge = Charge::default();
     if listen(io::stdin().lock(), &mut charge) == Farewell::Quit {
         charge = Charge::default();
@@ -331,15 +334,6 @@ pub fn serve(mark: &OsStr) -> ExitCode {
     end(&charge, mark);
     ExitCode::SUCCESS
 }
-
-/// Renames the process, so that `killall lspool` does not kill the guard.
-#[cfg(target_os = "linux")]
-fn rename() {
-    rustix::thread::set_name(c"lsp-guard").ok();
-}
-
-#[cfg(not(target_os = "linux"))]
-fn rename() {}
 
 fn listen(pipe: impl Read, charge: &mut Charge) -> Farewell {
     let mut pipe = BufReader::with_capacity(512, pipe);
@@ -362,13 +356,15 @@ fn listen(pipe: impl Read, charge: &mut Charge) -> Farewell {
                 }
             }
             [b'd', b' ', folder @ ..] => {
-                charge.folders.insert(OsString::from_vec(folder.to_vec()).into());
+                charge.folders.extend(paths::from_bytes(folder));
             }
             [b'h', b' ', socket @ ..] => {
-                charge.hub = Some(HubPlace::at(OsString::from_vec(socket.to_vec()).into()));
+                charge.hub = paths::from_bytes(socket).map(HubPlace::at);
             }
             [b'D', b' ', folder @ ..] => {
-                charge.folders.remove(Path::new(OsStr::from_bytes(folder)));
+                if let Some(folder) = paths::from_bytes(folder) {
+                    charge.folders.remove(&folder);
+                }
             }
             [b'f', b' ', parting @ ..] => charge.partings.extend(read_parting(parting)),
             [b'F', b' ', number @ ..] => {
@@ -387,16 +383,15 @@ fn read_parting(line: &[u8]) -> Option<(u32, Parting)> {
 }
 
 /// A process group that may be signalled: the system reserves 0 and 1.
-fn number(digits: &[u8]) -> Option<i32> {
+fn number(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok().filter(|&group| group > 1)
 }
 
 /// Ends all processes, first with SIGTERM.
 fn end(charge: &Charge, mark: &OsStr) {
-    let mut groups: Vec<Pid> = charge.groups.iter().filter_map(|&group| Pid::from_raw(group)).collect();
-    let mut marked = marked::Marked::new(mark);
-    wait_with(Signal::TERM, GRACE, &mut groups, &mut marked);
-    wait_with(Signal::KILL, LAST_WAIT, &mut groups, &mut marked);
+    let mut leftovers = Leftovers::new(charge.groups.iter().copied(), MARK, mark);
+    leftovers.end(Request::Terminate, GRACE, POLL);
+    leftovers.end(Request::Kill, LAST_WAIT, POLL);
     part(&charge.partings);
     for folder in &charge.folders {
         // It may be removed already, and there is nobody to report to.
@@ -434,113 +429,7 @@ fn part(partings: &BTreeMap<u32, Parting>) {
     }
 }
 
-/// Signals each remaining process once, and waits until none is left.
-fn wait_with(signal: Signal, at_most: Duration, groups: &mut Vec<Pid>, marked: &mut marked::Marked) {
-    #[expect(clippy::disallowed_methods, reason = "the guard has no core; it is its own clock")]
-    let now = Instant::now;
-    let until = now() + at_most;
-    groups.retain(|&group| kill_process_group(group, signal).is_ok());
-    marked.forget_signalled();
-    loop {
-        // In a loop: a process may have started another one meanwhile.
-        let n_marked = marked.signal_all(signal);
-        groups.retain(|&group| test_kill_process_group(group).is_ok());
-        if (groups.is_empty() && n_marked == 0) || now() >= until {
-            return;
-        }
-        thread::sleep(POLL);
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod marked {
-    //! Processes with the mark, in any group.
-
-    use std::{
-        collections::HashSet,
-        ffi::OsStr,
-        fs,
-        os::{fd::OwnedFd, unix::ffi::OsStrExt},
-    };
-
-    use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal};
-
-    pub(super) struct Marked {
-        wanted: Vec<u8>,
-        signalled: HashSet<Pid>,
-    }
-
-    impl Marked {
-        pub(super) fn new(mark: &OsStr) -> Marked {
-            let wanted = [super::MARK.as_bytes(), b"=", mark.as_bytes()].concat();
-            Marked { wanted, signalled: HashSet::new() }
-        }
-
-        pub(super) fn forget_signalled(&mut self) {
-            self.signalled.clear();
-        }
-
-        /// Signals each marked process that has not had this signal. Returns how many exist.
-        pub(super) fn signal_all(&mut self, signal: Signal) -> usize {
-            let Ok(processes) = fs::read_dir("/proc") else { return 0 };
-            let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-            pids.filter_map(Pid::from_raw).filter(|&pid| self.signal_marked(pid, signal)).count()
-        }
-
-        fn signal_marked(&mut self, pid: Pid, signal: Signal) -> bool {
-            // Opened before the environment is read, so that the signal goes to the same process.
-            let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
-            if pid == getpid() || !self.is_marked(pid) {
-                return false;
-            }
-            if self.signalled.insert(pid) {
-                // It may have exited already.
-                send(pid, handle.as_ref(), signal);
-            }
-            true
-        }
-
-        fn is_marked(&self, pid: Pid) -> bool {
-            let Ok(environment) = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())) else {
-                return false;
-            };
-            environment.split(|&b| b == 0).any(|variable| variable == self.wanted)
-        }
-    }
-
-    fn send(pid: Pid, handle: Option<&OwnedFd>, signal: Signal) {
-        let sent = match handle {
-            Some(handle) => pidfd_send_signal(handle, signal),
-            None => kill_process(pid, signal),
-        };
-        sent.ok();
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod marked {
-    //! This system does not show the environment of other processes.
-
-    use std::ffi::OsStr;
-
-    use rustix::process::Signal;
-
-    pub(super) struct Marked;
-
-    impl Marked {
-        pub(super) fn new(_mark: &OsStr) -> Marked {
-            Marked
-        }
-
-        pub(super) fn forget_signalled(&mut self) {}
-
-        pub(super) fn signal_all(&mut self, _signal: Signal) -> usize {
-            0
-        }
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
@@ -572,11 +461,8 @@ mod tests {
         guard.start();
         let first = guard.pid().unwrap();
         wait_until("deaf", &mut || root.path().join("deaf").exists());
-        let is_there = || {
-            let pid = Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
-            // A dead process that is not reaped exists.
-            rustix::process::test_kill_process(pid).is_ok()
-        };
+        // A dead process that is not reaped exists.
+        let is_there = || processes::exists(first);
         guard.add_group(4_000_000);
         assert!(is_there() && guard.pid() != Some(first), "another one is told");
         fs::remove_file(&stay).unwrap();

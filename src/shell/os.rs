@@ -3,8 +3,10 @@
 //! Each system has the same modules with the same functions. Decides nothing: a caller cannot tell on which system it
 //! runs, except by a result that says what the system cannot do.
 
+pub(crate) mod memory;
 #[cfg(unix)]
 mod unix;
+pub(crate) mod watching;
 #[cfg(windows)]
 mod windows;
 
@@ -12,3 +14,12 @@ mod windows;
 pub(crate) use unix::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
+
+/// What a new process leads, for signals to all that it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leads {
+    /// A group of its own.
+    Group,
+    /// Nothing: it will lead a session, and the leader of a group cannot.
+    Nothing,
+}

@@ -11,7 +11,6 @@ mod start;
 
 use std::{
     fmt, io,
-    os::fd::{AsFd as _, OwnedFd},
     path::{Path, PathBuf},
     pin::Pin,
     task::{Context, Poll},
@@ -19,14 +18,9 @@ use std::{
 };
 
 use bytes::{Buf as _, BytesMut};
-use rustix::{
-    net::{Shutdown, shutdown},
-    process::geteuid,
-};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf, empty},
-    net::{UnixListener, UnixStream, unix::OwnedReadHalf},
     sync::watch,
     task::spawn_blocking,
     time::{Instant, sleep, timeout, timeout_at},
@@ -39,6 +33,7 @@ pub use self::{
     start::{Errand, HubLog, SUBCOMMAND},
 };
 use super::{
+    os::sockets::{self, Ender, ReadHalf, Stream},
     process::{GroupLeader, Request, Spawned, Waiting},
     stdio::{Input, Output},
 };
@@ -117,12 +112,7 @@ impl Sharing {
     }
 
     /// Connects to the hub. Starts it if there is none.
-    async fn connect(
-        &self,
-        place: &HubPlace,
-        launch: &Launch,
-        starts: &mut u32,
-    ) -> Result<UnixStream, String> {
+    async fn connect(&self, place: &HubPlace, launch: &Launch, starts: &mut u32) -> Result<Stream, String> {
         if let Some(stream) = connect(place).await? {
             return Ok(stream);
         }
@@ -165,11 +155,11 @@ pub fn meeting_place(folders: &[PathBuf]) -> Result<&Path, String> {
     let place = HubPlace::at(folder.join(format!("hub-check-{}.sock", std::process::id())));
     let fault = |what: &str, error: &io::Error| format!("{}: {what}: {error}", folder.display());
     let listener = place.listen().map_err(|error| fault("no socket can be made", &error))?;
-    let connected = std::os::unix::net::UnixStream::connect(place.socket());
+    let connected = sockets::try_connect(place.socket());
     drop(listener);
     // A user may have removed it.
     std::fs::remove_file(place.socket()).ok();
-    connected.map(|_| folder).map_err(|error| fault("the socket cannot be reached", &error))
+    connected.map(|()| folder).map_err(|error| fault("the socket cannot be reached", &error))
 }
 
 /// Takes the lock. The caller limits the time.
@@ -183,18 +173,14 @@ async fn lock(place: &HubPlace) -> Result<Lock, String> {
 }
 
 /// Connects to whoever listens. `None`: nobody does.
-async fn connect(place: &HubPlace) -> Result<Option<UnixStream>, String> {
+async fn connect(place: &HubPlace) -> Result<Option<Stream>, String> {
     match place.look() {
         Found::Nothing => return Ok(None),
         Found::Socket => {}
         Found::Other(why) => return Err(why),
     }
-    match UnixStream::connect(place.socket()).await {
-        Ok(stream) => match stream.peer_cred() {
-            Ok(peer) if peer.uid() == geteuid().as_raw() => Ok(Some(stream)),
-            Ok(peer) => Err(format!("the hub at its socket belongs to user {}", peer.uid())),
-            Err(error) => Err(format!("the owner of its hub is unknown: {error}")),
-        },
+    match sockets::connect(place.socket()).await {
+        Ok(stream) => Ok(Some(stream)),
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
             _ => Err(format!("the socket cannot be reached ({error})")),
@@ -203,7 +189,7 @@ async fn connect(place: &HubPlace) -> Result<Option<UnixStream>, String> {
 }
 
 /// Says who is here, and waits for the answer.
-async fn introduce(stream: &mut UnixStream, share: &Share, max: usize) -> Result<Introduced, Unable> {
+async fn introduce(stream: &mut Stream, share: &Share, max: usize) -> Result<Introduced, Unable> {
     let params = json!({
         "protocol": PROTOCOL,
         "version": env!("CARGO_PKG_VERSION"),
@@ -267,12 +253,12 @@ fn foreign() -> Unable {
 }
 
 /// The connection as a process.
-fn attached(stream: UnixStream, pid: u32, rest: BytesMut) -> io::Result<Spawned> {
-    let handle = stream.as_fd().try_clone_to_owned()?;
+fn attached(stream: Stream, pid: u32, rest: BytesMut) -> io::Result<Spawned> {
+    let ender = stream.ender()?;
     let ended = watch::Sender::new(false);
-    let (read, write) = stream.into_split();
+    let (read, write) = stream.split();
     Ok(Spawned {
-        leader: Box::new(Attachment { pid, handle, ended: ended.clone() }),
+        leader: Box::new(Attachment { pid, ender, ended: ended.clone() }),
         stdin: Box::new(write),
         stdout: Box::new(Answers { rest, read, ended }),
         stderr: Box::new(empty()),
@@ -285,7 +271,7 @@ fn attached(stream: UnixStream, pid: u32, rest: BytesMut) -> io::Result<Spawned>
 struct Answers {
     /// What came with the answer to the introduction.
     rest: BytesMut,
-    read: OwnedReadHalf,
+    read: ReadHalf,
     ended: watch::Sender<bool>,
 }
 
@@ -316,7 +302,7 @@ impl AsyncRead for Answers {
 struct Attachment {
     /// The server's.
     pid: u32,
-    handle: OwnedFd,
+    ender: Ender,
     ended: watch::Sender<bool>,
 }
 
@@ -328,8 +314,7 @@ impl fmt::Debug for Attachment {
 
 impl Attachment {
     fn hang_up(&self) {
-        // It fails if the hub has hung up.
-        shutdown(&self.handle, Shutdown::Both).ok();
+        self.ender.end();
         self.ended.send_replace(true);
     }
 }
@@ -360,12 +345,12 @@ impl GroupLeader for Attachment {
 
 /// The socket of this hub.
 #[derive(Debug)]
-pub struct HubSocket(UnixListener);
+pub struct HubSocket(sockets::Listener);
 
 impl HubPlace {
     /// Begins to listen. Must be called within the runtime.
     pub fn open(&self) -> io::Result<HubSocket> {
-        UnixListener::from_std(self.listen()?).map(HubSocket)
+        self.listen()?.listen().map(HubSocket)
     }
 }
 

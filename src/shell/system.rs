@@ -5,28 +5,14 @@
 
 use std::{
     cell::{Cell, RefCell},
-    fs::File,
     future::pending,
-    io::{self, Read as _},
-    os::unix::process::ExitStatusExt as _,
+    io,
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
     rc::Rc,
     sync::Arc,
-    time::Duration,
 };
 
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process, waitid,
-};
-use tokio::{
-    io::AsyncWriteExt as _,
-    process::Command,
-    signal::unix::{SignalKind, signal},
-    sync::mpsc,
-    task::spawn_local,
-    time::sleep,
-};
+use tokio::{io::AsyncWriteExt as _, sync::mpsc, task::spawn_local};
 
 use super::{
     coming::{Coming, Parent},
@@ -34,10 +20,13 @@ use super::{
     elsewhere::{Marked, Marks, farewell},
     folder::Folders,
     guard::{Guard, MARK, Parting},
+    os::{
+        Leads,
+        processes::{Child, Deaths, Streams, is_no_executable, spawn},
+    },
     private,
     process::{CodeTools, Commands, EditorLink, GroupLeader, Request, Spawned, Starting, Waiting, World},
     shared::{HubPlace, HubSocket, Sharing, Unable},
-    stdio::widen,
 };
 use crate::core::event::{Displaced, Exit, Launch, Remote, SpawnFailure};
 
@@ -123,8 +112,7 @@ struct Starter {
 }
 
 impl Starter {
-    /// `leads`: makes the process the leader of its group. The leader of a session must not lead a group before.
-    fn start(&self, launch: Arc<Launch>, leads: bool) -> Starting {
+    fn start(&self, launch: Arc<Launch>, leads: Leads) -> Starting {
         // Before the process: no moment at which lspool dies may leave it behind.
         self.start_guard();
         let mark = self.guard.borrow().mark().value().to_owned();
@@ -136,50 +124,25 @@ impl Starter {
             }
             None => (launch, None),
         };
-        let prepare = move |mut command: Command, launch: &Launch, folder: Option<&Path>| {
-            command
-                .args(&launch.args)
-                .envs(launch.env.iter().map(|(name, value)| (name, value)))
-                .env(MARK, &mark)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .kill_on_drop(true);
-            if leads {
-                command.process_group(0);
-            }
-            if let Some(folder) = folder {
-                command.current_dir(folder);
-            }
-            command
-        };
         let folders = self.folders.clone();
         let coming = Coming::new(move || {
-            // A command of a tool is for its folder only.
             let (folder, displaced) = match leads {
-                true => folders.choose(&launch),
-                false => (launch.cwd.clone(), None),
+                Leads::Group => folders.choose(&launch),
+                // A command of a tool is for its folder only.
+                Leads::Nothing => (launch.cwd.clone(), None),
             };
-            let folder = folder.as_deref();
-            let spawned = match prepare(Command::new(&launch.program), &launch, folder).spawn() {
-                Err(error) if is_no_executable(&error) && is_script(&launch) => {
-                    let mut shell = Command::new("/bin/sh");
-                    shell.arg(&launch.program);
-                    prepare(shell, &launch, folder).spawn()
-                }
-                spawned => spawned,
-            };
-            spawned.map(|child| (child, displaced)).map_err(|error| failure(&launch, &error))
+            let spawned = spawn(&launch, folder.as_deref(), (MARK, &mark), leads);
+            spawned.map(|it| (it, displaced)).map_err(|error| failure(&launch, &error))
         });
         let starter = self.clone();
         Box::pin(async move {
             match coming.await {
-                Some(Ok(((mut child, displaced), parent))) => {
-                    if let (Some(there), Some(stdin)) = (&there, &mut child.stdin) {
+                Some(Ok((((child, mut streams), displaced), parent))) => {
+                    if let Some(there) = &there {
                         // A new pipe takes it at once. If the process has ended, that is reported.
-                        stdin.write_all(there.prelude.as_bytes()).await.ok();
+                        streams.stdin.write_all(there.prelude.as_bytes()).await.ok();
                     }
-                    Ok(starter.started(child, displaced, parent, there))
+                    Ok(starter.started((child, streams), displaced, parent, there))
                 }
                 Some(Err(failure)) => Err(failure),
                 None => {
@@ -191,22 +154,15 @@ impl Starter {
 
     fn started(
         &self,
-        mut child: tokio::process::Child,
+        (child, streams): (Child, Streams),
         displaced: Option<Displaced>,
         parent: Parent,
         there: Option<There>,
     ) -> Spawned {
-        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        let (Some(pid), Some(stdin), Some(stdout), Some(stderr)) =
-            (pid, child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            unreachable!("a child that was not awaited has a pid, and its streams were asked for");
-        };
-        widen(&stdin);
-        widen(&stdout);
-        self.guard.borrow_mut().add_group(pid.as_raw_nonzero().get().unsigned_abs());
+        self.guard.borrow_mut().add_group(child.pid());
+        let Streams { stdin, stdout, stderr } = streams;
         Spawned {
-            leader: Box::new(Own { pid, child, _parent: parent, guard: self.guard.clone(), there }),
+            leader: Box::new(Own { child, _parent: parent, guard: self.guard.clone(), there }),
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
@@ -223,12 +179,12 @@ impl Starter {
             return self.guard.borrow_mut().start();
         }
         // Before the guard can die. A missed death would leave lspool without a guard.
-        let deaths = signal(SignalKind::child());
+        let deaths = Deaths::listen();
         self.guard.borrow_mut().start();
         let guard = self.guard.clone();
         spawn_local(async move {
-            let Ok(mut deaths) = deaths else { return };
-            while deaths.recv().await.is_some() {
+            let Some(mut deaths) = deaths else { return };
+            while deaths.next().await {
                 guard.borrow_mut().restart_if_dead();
             }
         });
@@ -241,14 +197,14 @@ impl Commands for Starter {
     }
 
     fn start(&self, launch: Arc<Launch>) -> Starting {
-        self.start(launch, false)
+        self.start(launch, Leads::Nothing)
     }
 }
 
 impl World for System {
     fn spawn(&mut self, launch: Arc<Launch>) -> Starting {
         let (Some(share), Some(sharing)) = (launch.share.clone(), self.sharing.clone()) else {
-            return self.starter.start(launch, true);
+            return self.starter.start(launch, Leads::Group);
         };
         let starter = self.starter.clone();
         // It removes the control socket, if nothing else, once lspool is killed.
@@ -258,7 +214,7 @@ impl World for System {
                 Ok(spawned) => Ok(spawned),
                 Err(Unable::Failed(failure)) => Err(failure),
                 Err(Unable::Private(why)) => {
-                    let spawned = starter.start(launch, true).await?;
+                    let spawned = starter.start(launch, Leads::Group).await?;
                     Ok(Spawned { unshared: Some(why), ..spawned })
                 }
             }
@@ -394,30 +350,6 @@ fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
     SpawnFailure { permanent, message }
 }
 
-fn is_no_executable(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())
-}
-
-/// Whether an executable that the system cannot run begins with a line of text. Then it is a script without `#!`, and
-/// a shell runs it, as `execvp` does. The rest may be anything: some scripts contain an archive.
-fn is_script(launch: &Launch) -> bool {
-    let mut start = [0; 256];
-    let program = launch.cwd.as_deref().unwrap_or(Path::new("")).join(&launch.program);
-    let Ok(n) = File::open(program).and_then(|mut it| it.read(&mut start)) else { return false };
-    let line = start[..n].split(|it| *it == b'\n').next().unwrap_or_default();
-    let is_text = match std::str::from_utf8(line) {
-        Ok(_) => true,
-        // The read cut off a character at the end.
-        Err(error) => error.error_len().is_none(),
-    };
-    is_text && !line.contains(&0)
-}
-
-/// Whether a process exists. A process of another user exists, but cannot be signalled.
-pub(super) fn exists(pid: Pid) -> bool {
-    !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
-}
-
 /// What is on the other side, as long as the process on this side is not reaped: the guard ends it with lspool.
 struct There {
     marked: Marked,
@@ -450,66 +382,29 @@ impl Drop for There {
 
 /// A process that lspool started, and that only lspool reaps.
 struct Own {
-    pid: Pid,
-    child: tokio::process::Child,
+    child: Child,
     _parent: Parent,
     guard: Rc<RefCell<Guard>>,
     there: Option<There>,
 }
 
-impl Own {
-    fn is_dead(&self) -> bool {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        match waitid(WaitId::Pid(self.pid), look) {
-            Ok(status) => status.is_some(),
-            // It has exited: there is nothing to wait for.
-            Err(error) => error != rustix::io::Errno::INTR,
-        }
-    }
-}
-
 impl GroupLeader for Own {
     fn pid(&self) -> u32 {
-        self.pid.as_raw_nonzero().get().unsigned_abs()
+        self.child.pid()
     }
 
     fn dead(&self) -> Waiting<'_, ()> {
-        Box::pin(async {
-            let mut deaths = signal(SignalKind::child());
-            while !self.is_dead() {
-                match &mut deaths {
-                    Ok(deaths) => {
-                        deaths.recv().await;
-                    }
-                    Err(_) => sleep(Duration::from_millis(50)).await,
-                }
-            }
-        })
+        Box::pin(self.child.dead())
     }
 
     fn signal(&self, request: Request) {
-        let signal = match request {
-            Request::Terminate => Signal::TERM,
-            Request::Kill => Signal::KILL,
-        };
-        // It fails if all have exited, or if the process has not made its group yet.
-        if kill_process_group(self.pid, signal) == Err(rustix::io::Errno::SRCH) {
-            kill_process(self.pid, signal).ok();
-        }
+        self.child.signal(request);
     }
 
     fn reap(&mut self) -> Waiting<'_, Exit> {
         // The system may reuse its number as soon as it is reaped.
         self.guard.borrow_mut().remove_group(self.pid());
         self.there = None;
-        Box::pin(async { self.child.wait().await.map_or(Exit::Unknown, exit) })
-    }
-}
-
-fn exit(status: ExitStatus) -> Exit {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Code(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Unknown,
+        Box::pin(self.child.reap())
     }
 }

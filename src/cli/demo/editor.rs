@@ -3,7 +3,6 @@
 use std::{env, fs, io, os::unix::fs::DirBuilderExt as _, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::{Context as _, bail};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::{
     io::{Join, join},
@@ -14,6 +13,7 @@ use tokio::{
 use crate::{
     cli::client::Client,
     rpc::{Frame, Kind, RawId, file_uri},
+    shell::os::processes,
 };
 
 /// How long a step may take on a busy machine.
@@ -78,8 +78,7 @@ impl Drop for Stage {
 
 /// Kills a process.
 pub(super) fn kill(pid: u32) -> anyhow::Result<()> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("a process id is positive")?;
-    kill_process(pid, Signal::KILL).context("cannot kill the server of the demo")
+    processes::kill(pid).context("cannot kill the server of the demo")
 }
 
 /// An editor that sends the messages of a recorded one.

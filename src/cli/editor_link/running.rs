@@ -24,12 +24,13 @@ use crate::{
     builtin_tools::lsp::{EditorDocuments, EditorId, Editors},
     cli::{
         client::Client,
-        instances::{connect, is_nobody, sockets},
+        instances::{is_nobody, sockets},
     },
     core::event::WriteFault,
     rpc::{ErrorCode, file_path},
     shell::{
         control::Instance,
+        os::sockets::connect,
         process::{EditorLink, Waiting},
         tools::real_path,
     },

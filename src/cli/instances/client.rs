@@ -3,15 +3,14 @@
 use std::{collections::VecDeque, fmt, io, path::Path};
 
 use bytes::BytesMut;
-use rustix::process::geteuid;
 use serde_json::Value;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixStream,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::codec::{Decoder as _, Encoder as _};
 
-use crate::rpc::{Codec, ErrorCode, Frame, Incoming, Kind, RawId};
+use crate::{
+    rpc::{Codec, ErrorCode, Frame, Incoming, Kind, RawId},
+    shell::os::sockets::{Stream, connect},
+};
 
 /// The longest answers are logs.
 const LONGEST: usize = 16 << 20;
@@ -30,15 +29,6 @@ pub(super) enum Error {
     Gone(String),
 }
 
-/// Connects to a socket, if an lspool of this user listens.
-pub(in crate::cli) async fn connect(socket: &Path) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect(socket).await?;
-    if stream.peer_cred()?.uid() != geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user listens there"));
-    }
-    Ok(stream)
-}
-
 fn gone(error: impl fmt::Display) -> Error {
     Error::Gone(error.to_string())
 }
@@ -46,7 +36,7 @@ fn gone(error: impl fmt::Display) -> Error {
 /// The connection.
 #[derive(Debug)]
 pub(super) struct Client {
-    stream: UnixStream,
+    stream: Stream,
     codec: Codec,
     buffer: BytesMut,
     /// Messages that came while the client waited for an answer.

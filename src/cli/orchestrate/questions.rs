@@ -19,6 +19,7 @@ use crate::{
     builtin_tools::bare,
     cli::screen::Screen,
     rpc::{RawId, member, text},
+    shell::os::terminal,
     util::text::plain,
 };
 
@@ -135,7 +136,7 @@ impl Questions {
         // These lines were typed before the question.
         while lines.try_recv().is_ok() {}
         if io::stdin().is_terminal() {
-            rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
+            terminal::flush_input();
         }
         if it.is_unclear {
             // It stands above the next text.

@@ -1,25 +1,16 @@
 //! The place of the control sockets of a user, and the check that the place can be trusted.
 //!
-//! A folder of sockets is `lspool` in `$XDG_RUNTIME_DIR`, or else `lspool-<uid>` in the folder for temporary files.
-//! **It must be a folder of this user, not a link, and closed to others.** Both the listener and the client check
-//! this.
-//! A socket is called `<pid>-<start>.sock`.
+//! A socket is called `<pid>-<start>.sock`. Both the listener and the client check the folder.
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
     path::{Path, PathBuf},
 };
 
-use rustix::process::{Pid, geteuid};
-
-use crate::shell::{discover::Env, system};
-
-/// The longest path of a socket, with the zero at its end.
-const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
-
-/// Room for `/<pid>-<start>.sock` and a zero.
-const LONGEST_NAME: usize = "/4294967295-18446744073709551615.sock\0".len();
+use crate::shell::os::{
+    processes::exists,
+    sockets::{check, is_refused, make_folder},
+};
 
 const SUFFIX: &str = ".sock";
 
@@ -34,20 +25,8 @@ pub struct Instance {
     pub socket: PathBuf,
 }
 
-/// The possible folders for sockets of this user, the preferred one first.
-pub fn folders(env: &Env) -> Vec<PathBuf> {
-    let runtime = env.folder("XDG_RUNTIME_DIR").map(|it| it.join("lspool"));
-    let temporary = env.folder("TMPDIR").unwrap_or_else(|| "/tmp".into());
-    let temporary = temporary.join(format!("lspool-{}", geteuid().as_raw()));
-    runtime.into_iter().chain([temporary]).filter(|it| fits(it)).collect()
-}
-
-fn fits(folder: &Path) -> bool {
-    folder.as_os_str().len() + LONGEST_NAME <= LONGEST_PATH
-}
-
 /// The name of a socket.
-pub(super) fn name(pid: u32, started: u64) -> String {
+pub(in crate::shell) fn name(pid: u32, started: u64) -> String {
     format!("{pid}-{started}{SUFFIX}")
 }
 
@@ -55,7 +34,7 @@ pub(super) fn name(pid: u32, started: u64) -> String {
 pub(in crate::shell) fn make(folders: &[PathBuf]) -> Result<&Path, String> {
     let mut problems = Vec::new();
     for folder in folders {
-        match fs::DirBuilder::new().mode(0o700).create(folder) {
+        match make_folder(folder) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {
@@ -69,25 +48,6 @@ pub(in crate::shell) fn make(folders: &[PathBuf]) -> Result<&Path, String> {
         problems.push("every folder has too long a path for a socket".to_owned());
     }
     Err(problems.join("; "))
-}
-
-/// Checks that a folder is a folder of this user and closed to others. The error says what it is instead.
-pub fn check(folder: &Path) -> Result<(), String> {
-    let is = |what: &str| Err(format!("{} {what}", folder.display()));
-    let meta = match fs::symlink_metadata(folder) {
-        Ok(meta) => meta,
-        Err(error) => return is(&format!("cannot be checked: {error}")),
-    };
-    if !meta.is_dir() {
-        return is("is not a folder");
-    }
-    if meta.uid() != geteuid().as_raw() {
-        return is(&format!("belongs to user {}", meta.uid()));
-    }
-    match meta.mode() & 0o777 {
-        0o700 => Ok(()),
-        mode => is(&format!("has mode {mode:03o}; expected 700")),
-    }
 }
 
 /// The sockets in a folder of this user; the older instances first.
@@ -118,54 +78,16 @@ pub(super) fn sweep(folder: &Path, now: u64) {
     }
 }
 
-fn exists(pid: u32) -> bool {
-    i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(system::exists)
-}
-
-/// Whether a connection is refused. A connection to a full queue would wait, so a listening socket is not asked.
-pub(in crate::shell) fn is_refused(socket: &Path) -> bool {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let Ok(fd) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
-    let Ok(address) = SocketAddrUnix::new(socket) else { return false };
-    matches!(connect(fd, &address), Err(rustix::io::Errno::CONNREFUSED))
-}
-
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
+
+    use rustix::process::geteuid;
 
     use super::*;
 
-    fn env(runtime: &str, temporary: &str) -> Env {
-        let vars = [("XDG_RUNTIME_DIR", runtime), ("TMPDIR", temporary)];
-        let vars = vars.into_iter().filter(|(_, value)| !value.is_empty());
-        Env { vars: vars.map(|(name, value)| (name.into(), value.into())).collect(), ..Env::default() }
-    }
-
     fn mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    }
-
-    #[test]
-    fn control_folder_prefers_runtime_folder() {
-        let own = PathBuf::from(format!("lspool-{}", geteuid().as_raw()));
-        let in_tmp = |folder: &str| Path::new(folder).join(&own);
-        assert_eq!(folders(&env("/run/user/7", "")), [PathBuf::from("/run/user/7/lspool"), in_tmp("/tmp")]);
-        assert_eq!(folders(&env("relative", "/t")), [in_tmp("/t")]);
-        assert_eq!(folders(&env("", "relative")), [in_tmp("/tmp")]);
-        // A socket in it would have too long a path.
-        assert_eq!(folders(&env(&format!("/{}", "x".repeat(100)), "")), [in_tmp("/tmp")]);
-    }
-
-    #[test]
-    fn socket_names_fit_into_socket_address() {
-        let root = tempfile::tempdir().unwrap();
-        let missing = LONGEST_PATH - LONGEST_NAME - root.path().as_os_str().len() - 1;
-        let folder = root.path().join("f".repeat(missing));
-        assert!(fits(&folder) && !fits(&folder.with_file_name("f".repeat(missing + 1))));
-        fs::create_dir(&folder).unwrap();
-        std::os::unix::net::UnixListener::bind(folder.join(name(u32::MAX, u64::MAX))).unwrap();
     }
 
     #[test]

@@ -7,20 +7,21 @@
 //! that starts the next hub cannot remove the socket of another hub. A lock counts only if its file is still at its path.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io,
-    os::unix::{
-        fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
-        net,
-    },
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
-use rustix::{fs::OFlags, process::geteuid};
-
-use crate::{hub::PROTOCOL, shell::control, util::fnv::fnv1a};
+use crate::{
+    hub::PROTOCOL,
+    shell::{
+        control,
+        os::sockets::{self, Bound},
+    },
+    util::fnv::fnv1a,
+};
 
 const SUFFIX: &str = ".sock";
 const LOCK: &str = "lock";
@@ -78,38 +79,30 @@ impl HubPlace {
         match fs::symlink_metadata(&self.socket) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
             Err(error) => is(&format!("cannot be checked: {error}")),
-            Ok(meta) if !meta.file_type().is_socket() => is("is not a socket"),
-            Ok(meta) if meta.uid() != geteuid().as_raw() => is(&format!("belongs to user {}", meta.uid())),
-            Ok(_) => Found::Socket,
+            Ok(meta) => match sockets::is_own(&meta) {
+                Ok(()) => Found::Socket,
+                Err(what) => is(&what),
+            },
         }
     }
 
     /// Takes the lock, unless somebody else has it.
     pub(super) fn try_lock(&self) -> Result<Option<Lock>, String> {
         let path = self.lock_path();
-        let flags = (OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK).bits().cast_signed();
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
         let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let file = options.open(&path).map_err(|error| fault(&error))?;
-        let meta = file.metadata().map_err(|error| fault(&error))?;
-        if !meta.is_file() || meta.uid() != geteuid().as_raw() {
-            return Err(fault(&"is not a file of this user"));
-        }
+        let file = sockets::lock_file(&path).map_err(|error| fault(&error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(fault(&error)),
         }
         // Its last owner may have removed it meanwhile; then others lock another file.
-        let is_there =
-            fs::symlink_metadata(&path).is_ok_and(|it| (it.dev(), it.ino()) == (meta.dev(), meta.ino()));
-        Ok(is_there.then_some(Lock { path, _file: file }))
+        Ok(sockets::is_at(&file, &path).then_some(Lock { path, _file: file }))
     }
 
     /// Removes a socket without a listener, under the lock.
     pub(super) fn remove_dead(&self, _lock: &Lock) {
-        if self.look() == Found::Socket && control::is_refused(&self.socket) {
+        if self.look() == Found::Socket && sockets::is_refused(&self.socket) {
             tracing::debug!(socket = %self.socket.display(), "removed the socket of a dead hub");
             // A user may have removed it.
             fs::remove_file(&self.socket).ok();
@@ -117,8 +110,8 @@ impl HubPlace {
     }
 
     /// Begins to listen. The caller's client has the lock.
-    pub(super) fn listen(&self) -> io::Result<net::UnixListener> {
-        control::listen(&self.socket)
+    pub(super) fn listen(&self) -> io::Result<Bound> {
+        sockets::bind(&self.socket)
     }
 
     /// Removes socket and lock after the end of a hub. If somebody starts a hub here, they belong to that hub.
@@ -157,9 +150,14 @@ fn name(key: &[(String, String)]) -> String {
     format!("hub-{PROTOCOL}-{:016x}{SUFFIX}", fnv1a(&text))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
-    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
+    use std::os::unix::{
+        fs::{DirBuilderExt as _, PermissionsExt as _, symlink},
+        net,
+    };
+
+    use rustix::process::geteuid;
 
     use super::*;
 

@@ -11,8 +11,9 @@ use tokio::{
     time::{error::Elapsed, timeout},
 };
 
-use super::{folders::hinges, *};
+use super::*;
 use crate::shell::inbox::{Inbox, inbox};
+use crate::shell::os::watching::hinges;
 
 /// A guard against hanging, not a measure of anything.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 /// A terminal that gives each key at once.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     quit: mpsc::Receiver<()>,
     /// Signals that would leave the terminal in this mode.
     hangup: Signal,
@@ -26,7 +26,7 @@ pub(super) struct Keys {
 
 impl Keys {
     /// Must be called within the runtime. `None`: stdin is no terminal, or another command has it.
-    pub(super) fn listen() -> Option<Keys> {
+    pub(crate) fn listen() -> Option<Keys> {
         if !is_ours() {
             return None;
         }
@@ -48,7 +48,7 @@ impl Keys {
     }
 
     /// Waits for the end: `q`, or a signal.
-    pub(super) async fn end(&mut self) {
+    pub(crate) async fn end(&mut self) {
         tokio::select! {
             Some(()) = self.quit.recv() => {}
             _ = self.hangup.recv() => {}

@@ -3,33 +3,69 @@
 //! A server may be a small script that starts the real one, so its group and its descendants count. The sum is of
 //! resident bytes: memory that two processes share counts twice.
 
+use std::collections::BTreeSet;
+
 use crate::core::event::ProcessId;
 
-/// The resident bytes of living processes. Empty on systems that do not report it.
+/// The resident bytes of living processes.
 #[cfg(target_os = "linux")]
-pub(super) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
+pub(crate) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
     let page = rustix::param::page_size() as u64;
     let all = linux::processes();
-    let measure = |(id, pid): &(ProcessId, u32)| Some((*id, linux::pages_of(*pid, &all)? * page));
+    let measure = |(id, pid): &(ProcessId, u32)| Some((*id, memory_of(*pid, &all)? * page));
     roots.iter().filter_map(measure).collect()
 }
 
-/// The resident bytes of living processes. Empty on systems that do not report it.
+/// The resident bytes of living processes.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn resident(_roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
-    Vec::new()
+pub(crate) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
+    use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
+    let mut system = System::new();
+    system.refresh_processes_specifics(
+        ProcessesToUpdate::All,
+        true,
+        ProcessRefreshKind::nothing().with_memory(),
+    );
+    let process = |(pid, it): (&sysinfo::Pid, &sysinfo::Process)| Process {
+        pid: pid.as_u32(),
+        parent: it.parent().map_or(0, sysinfo::Pid::as_u32),
+        group: pid.as_u32(),
+        memory: it.memory(),
+    };
+    let all: Vec<Process> = system.processes().iter().map(process).collect();
+    roots.iter().filter_map(|(id, pid)| Some((*id, memory_of(*pid, &all)?))).collect()
+}
+
+/// A process with its memory, in a unit that the system chooses.
+struct Process {
+    pid: u32,
+    parent: u32,
+    /// Where the system has no groups, the process itself.
+    group: u32,
+    memory: u64,
+}
+
+/// The memory of a process, its group and all their descendants; `None` if none exists.
+fn memory_of(root: u32, all: &[Process]) -> Option<u64> {
+    let is_root = |it: &&Process| it.pid == root || it.group == root;
+    let mut found: BTreeSet<u32> = all.iter().filter(is_root).map(|it| it.pid).collect();
+    loop {
+        let n = found.len();
+        let children = all.iter().filter(|it| found.contains(&it.parent)).map(|it| it.pid);
+        found.extend(children.collect::<Vec<_>>());
+        if found.len() == n {
+            break;
+        }
+    }
+    let memory = all.iter().filter(|it| found.contains(&it.pid)).map(|it| it.memory).sum();
+    (!found.is_empty()).then_some(memory)
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::{collections::BTreeSet, fs};
+    use std::fs;
 
-    pub(super) struct Process {
-        pid: u32,
-        parent: u32,
-        group: u32,
-        pages: u64,
-    }
+    use super::Process;
 
     pub(super) fn processes() -> Vec<Process> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -45,52 +81,40 @@ mod linux {
         let mut words = rest.split_ascii_whitespace().skip(1);
         let parent = words.next()?.parse().ok()?;
         let group = words.next()?.parse().ok()?;
-        let pages = words.nth(18)?.parse().ok()?;
-        Some(Process { pid, parent, group, pages })
-    }
-
-    /// The pages of a process, its group and all their descendants; `None` if none exists.
-    pub(super) fn pages_of(root: u32, all: &[Process]) -> Option<u64> {
-        let is_root = |it: &&Process| it.pid == root || it.group == root;
-        let mut found: BTreeSet<u32> = all.iter().filter(is_root).map(|it| it.pid).collect();
-        loop {
-            let n = found.len();
-            let children = all.iter().filter(|it| found.contains(&it.parent)).map(|it| it.pid);
-            found.extend(children.collect::<Vec<_>>());
-            if found.len() == n {
-                break;
-            }
-        }
-        let pages = all.iter().filter(|it| found.contains(&it.pid)).map(|it| it.pages).sum();
-        (!found.is_empty()).then_some(pages)
+        let memory = words.nth(18)?.parse().ok()?;
+        Some(Process { pid, parent, group, memory })
     }
 
     #[cfg(test)]
     mod tests {
         use super::*;
 
-        fn process(pid: u32, parent: u32, group: u32) -> Process {
-            Process { pid, parent, group, pages: 1 << pid }
-        }
-
-        #[test]
-        fn memory_counts_group_and_descendants_only() {
-            // 3 left the group, and 4 is its child; 5 is in the group, but its parent has exited.
-            let all =
-                [process(4, 3, 3), process(3, 2, 3), process(2, 1, 2), process(5, 1, 2), process(6, 1, 6)];
-            assert_eq!(pages_of(2, &all), Some(0b11_1100));
-            assert_eq!(pages_of(3, &all), Some(0b01_1000));
-            assert_eq!(pages_of(7, &all), None);
-        }
-
         #[test]
         fn stat_parser_accepts_any_process_name() {
             let stat =
                 "7 (a) b (c) S 3 5 5 0 -1 4194304 1 0 0 0 1 0 0 0 20 0 1 0 100 9000 42 18446744073709551615";
             let it = parse(7, stat).unwrap();
-            assert_eq!((it.parent, it.group, it.pages), (3, 5, 42));
+            assert_eq!((it.parent, it.group, it.memory), (3, 5, 42));
             assert!(parse(7, "7 (a) Z").is_none());
         }
+    }
+}
+
+#[cfg(test)]
+mod sum {
+    use super::*;
+
+    fn process(pid: u32, parent: u32, group: u32) -> Process {
+        Process { pid, parent, group, memory: 1 << pid }
+    }
+
+    #[test]
+    fn memory_counts_group_and_descendants_only() {
+        // 3 left the group, and 4 is its child; 5 is in the group, but its parent has exited.
+        let all = [process(4, 3, 3), process(3, 2, 3), process(2, 1, 2), process(5, 1, 2), process(6, 1, 6)];
+        assert_eq!(memory_of(2, &all), Some(0b11_1100));
+        assert_eq!(memory_of(3, &all), Some(0b01_1000));
+        assert_eq!(memory_of(7, &all), None);
     }
 }
 

@@ -4,26 +4,24 @@
 
 use std::{os::fd::OwnedFd, time::Duration};
 
-use rustix::process::Pid;
 use tokio::{
     io::{Interest, unix::AsyncFd},
     time::sleep,
 };
 
-use super::system::exists;
+use super::processes::exists;
 
 /// A process that existed when lspool looked for it.
 #[derive(Debug)]
-pub(super) struct Editor {
-    pid: Pid,
+pub(crate) struct Editor {
+    pid: u32,
     /// Becomes readable when the process exits. Not every system has such a handle.
     handle: Option<AsyncFd<OwnedFd>>,
 }
 
 impl Editor {
     /// Finds the process. `None`: it does not exist.
-    pub(super) fn find(pid: u32) -> Option<Editor> {
-        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pub(crate) fn find(pid: u32) -> Option<Editor> {
         #[expect(
             deprecated,
             reason = "unsound for types that lie about their descriptor; an OwnedFd does not"
@@ -33,7 +31,7 @@ impl Editor {
     }
 
     /// Waits until the process exits.
-    pub(super) async fn gone(self) {
+    pub(crate) async fn gone(self) {
         if let Some(handle) = &self.handle
             && handle.readable().await.is_ok()
         {
@@ -46,11 +44,12 @@ impl Editor {
 }
 
 #[cfg(target_os = "linux")]
-fn handle(pid: Pid) -> Option<OwnedFd> {
+fn handle(pid: u32) -> Option<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn handle(_pid: Pid) -> Option<OwnedFd> {
+fn handle(_pid: u32) -> Option<OwnedFd> {
     None
 }

@@ -1,0 +1,22 @@
+//! Paths as bytes.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+/// The bytes of a path.
+pub(crate) fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
+
+/// The path with these bytes.
+pub(crate) fn from_bytes(bytes: &[u8]) -> Option<PathBuf> {
+    Some(OsStr::from_bytes(bytes).into())
+}
+
+/// A folder that is always there and that nobody removes.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from("/")
+}

@@ -43,7 +43,7 @@ pub(super) fn open_world(identity: &Identity, search: &Search) -> System {
 
 /// The executable of lspool.
 fn program() -> PathBuf {
-    std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())
+    std::env::current_exe().unwrap_or_else(|_| "lspool".into())
 }
 
 /// Milliseconds since 1970.

@@ -413,10 +413,8 @@ fn read_some(stream: Option<impl Read>) -> Vec<u8> {
 }
 
 fn end(pid: u32) {
-    use rustix::process::{Pid, Signal, kill_process};
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        kill_process(pid, Signal::KILL).ok();
-    }
+    // It may have ended.
+    crate::shell::os::processes::kill(pid).ok();
 }
 
 #[cfg(test)]

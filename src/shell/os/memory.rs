@@ -20,7 +20,7 @@ pub(crate) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
     use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
-    let mut system = System::new();
+    let Ok(mut system) = System::new() else { return Vec::new() };
     system.refresh_processes_specifics(
         ProcessesToUpdate::All,
         true,

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::place::HubPlace;
-use crate::{config::LogLevel, core::event::Launch, shell::guard::MARK};
+use crate::{config::LogLevel, core::event::Launch, shell::{guard::MARK, os::paths}};
 
 /// The subcommand.
 pub const SUBCOMMAND: &str = "hub";
@@ -89,7 +89,7 @@ pub(super) async fn start(
         .arg(SUBCOMMAND)
         // The guard of this lspool must not end it.
         .env_remove(MARK)
-        .current_dir("/")
+        .current_dir(paths::root())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -35,7 +35,7 @@ impl Editor {
 /// When a process started. `None`: it does not exist.
 pub(super) fn started(pid: u32) -> Option<u64> {
     let pid = Pid::from_u32(pid);
-    let mut system = System::new();
+    let mut system = System::new().ok()?;
     system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, ProcessRefreshKind::nothing());
     system.process(pid).map(sysinfo::Process::start_time)
 }

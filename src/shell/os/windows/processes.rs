@@ -146,7 +146,7 @@ pub(crate) fn exists(number: u32) -> bool {
 /// Kills a process.
 pub(crate) fn kill(number: u32) -> io::Result<()> {
     let pid = Pid::from_u32(number);
-    let mut system = System::new();
+    let mut system = System::new().map_err(|error| io::Error::other(error.to_string()))?;
     system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, ProcessRefreshKind::nothing());
     match system.process(pid) {
         Some(process) if process.kill() => Ok(()),

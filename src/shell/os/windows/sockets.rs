@@ -15,7 +15,7 @@ use std::{
 use interprocess::os::windows::{
     named_pipe::{
         PipeListenerOptions, pipe_mode,
-        tokio::{DuplexPipeStream, PipeListener, PipeListenerOptionsExt as _},
+        tokio::{DuplexPipeStream, PipeListener},
     },
     security_descriptor::SecurityDescriptor,
 };

@@ -22,17 +22,19 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::support::{
-    editor::TestEditor,
-    puppet::{Puppet, PuppetHost},
-    real::Sandbox,
+use super::{
+    programs::PUPPET,
+    support::{
+        editor::TestEditor,
+        puppet::{Puppet, PuppetHost},
+        real::Sandbox,
+    },
 };
 
 /// Nothing takes as long.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 const LSPOOL: &str = env!("CARGO_BIN_EXE_lspool");
-const PUPPET: &str = env!("CARGO_BIN_EXE_lspool-puppet");
 
 /// The folder of sockets, made as lspool would.
 fn folder(sandbox: &Sandbox) -> PathBuf {

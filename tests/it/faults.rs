@@ -20,13 +20,14 @@ use std::{process::Command, time::Duration};
 use lspool::shell::record::VARIABLE;
 use serde_json::{Value, json};
 
-use crate::support::{
-    editor::{Pending, TestEditor},
-    puppet::{Puppet, PuppetHost},
-    real::Sandbox,
+use crate::{
+    programs::{LSPOOL, PUPPET},
+    support::{
+        editor::{Pending, TestEditor},
+        puppet::{Puppet, PuppetHost},
+        real::Sandbox,
+    },
 };
-
-const PUPPET: &str = env!("CARGO_BIN_EXE_lspool-puppet");
 
 /// lspool, with an editor in front and puppets behind. The editor is dropped first: it ends what there is.
 struct Pair {
@@ -135,7 +136,7 @@ impl Pair {
 }
 
 fn lspool(sandbox: &Sandbox, config: &str, command: &[&str]) -> Command {
-    let mut lspool = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
+    let mut lspool = sandbox.command(LSPOOL);
     lspool.args(["--log-level", "debug", "--log-file"]).arg(sandbox.runtime().join("log"));
     if !config.is_empty() {
         let file = sandbox.home().join("lspool.toml");

@@ -30,6 +30,7 @@ mod orchestrate;
 mod packaging;
 mod partitions;
 mod processes;
+mod programs;
 mod real_server;
 mod recordings;
 mod remote;

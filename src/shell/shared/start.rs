@@ -16,7 +16,11 @@ use tokio::{
 };
 
 use super::place::HubPlace;
-use crate::{config::LogLevel, core::event::Launch, shell::{guard::MARK, os::paths}};
+use crate::{
+    config::LogLevel,
+    core::event::Launch,
+    shell::{guard::MARK, os::paths},
+};
 
 /// The subcommand.
 pub const SUBCOMMAND: &str = "hub";

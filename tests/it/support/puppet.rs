@@ -6,10 +6,8 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    io::{BufRead as _, BufReader, Write as _},
-    net::Shutdown,
-    os::unix::net::{UnixListener, UnixStream},
-    path::PathBuf,
+    io::{BufRead as _, BufReader, ErrorKind, Write as _},
+    net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
     process::Command,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
@@ -19,39 +17,38 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::editor::{
     PATIENCE,
     frames::{self, Frames, Read},
 };
 
-/// The variable that names the socket.
+/// The variable with the address of the host.
 const VARIABLE: &str = "LSPOOL_PUPPET";
 
 /// The address for puppets.
 pub struct PuppetHost {
-    folder: TempDir,
-    listener: UnixListener,
+    listener: TcpListener,
+    /// The connections that end with their processes, by port.
+    lives: Mutex<BTreeMap<u64, TcpStream>>,
 }
 
 impl PuppetHost {
     /// A host without puppets.
     pub fn new() -> PuppetHost {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let listener = UnixListener::bind(folder.path().join("socket")).expect("the folder is writable");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         listener.set_nonblocking(true).expect("a socket can be asked without waiting");
-        PuppetHost { folder, listener }
+        PuppetHost { listener, lives: Mutex::default() }
     }
 
     /// Makes the puppets of this command connect here.
     pub fn tie(&self, command: &mut Command) {
-        command.env(VARIABLE, self.socket());
+        command.env(VARIABLE, self.address());
     }
 
-    /// The path of the socket.
-    pub fn socket(&self) -> PathBuf {
-        self.folder.path().join("socket")
+    /// Where puppets connect.
+    pub fn address(&self) -> String {
+        self.listener.local_addr().expect("it listens").to_string()
     }
 
     /// Waits for the next puppet that is started.
@@ -69,9 +66,25 @@ impl PuppetHost {
 
     /// The next puppet that has been started, if there is one.
     pub fn try_accept(&self) -> Option<Puppet> {
-        let (stream, _) = self.listener.accept().ok()?;
-        stream.set_nonblocking(false).expect("a socket can be waited for");
-        Some(Puppet::new(stream))
+        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let (stream, peer) = self.listener.accept().ok()?;
+            stream.set_nonblocking(false).expect("a socket can be waited for");
+            stream.set_nodelay(true).expect("a socket");
+            let mut stream = BufReader::new(stream);
+            let mut line = String::new();
+            // A process that is killed in this moment says nothing.
+            if stream.read_line(&mut line).unwrap_or_default() == 0 {
+                continue;
+            }
+            if line.trim_end() == "life" {
+                lives.insert(peer.port().into(), stream.into_inner());
+                continue;
+            }
+            let hello: Value = serde_json::from_str(&line).expect("a puppet says who it is");
+            let life = hello["life"].as_u64().and_then(|it| lives.remove(&it));
+            return Some(Puppet::new(stream, &hello, life.expect("a puppet says first that it lives")));
+        }
     }
 }
 
@@ -90,6 +103,7 @@ pub struct Puppet {
     pub pid: u32,
     /// Its arguments.
     pub args: Vec<String>,
+    life: Arc<TcpStream>,
 }
 
 enum Order {
@@ -117,14 +131,11 @@ struct State {
 }
 
 impl Puppet {
-    fn new(stream: UnixStream) -> Puppet {
+    fn new(stream: BufReader<TcpStream>, hello: &Value, life: TcpStream) -> Puppet {
         let (orders, queue) = mpsc::channel();
-        let writing = stream.try_clone().expect("a socket can be shared");
+        let writing = stream.get_ref().try_clone().expect("a socket can be shared");
         std::thread::spawn(move || carry_out(writing, &queue));
-        let mut stream = BufReader::new(stream);
-        let mut line = String::new();
-        stream.read_line(&mut line).expect("a puppet says who it is");
-        let hello: Value = serde_json::from_str(&line).expect("a puppet says who it is");
+        life.set_nonblocking(true).expect("a socket can be asked without waiting");
         let args = hello["args"].as_array().into_iter().flatten();
         let args = args.filter_map(|it| Some(it.as_str()?.to_owned())).collect();
         let pid = hello["pid"].as_u64().and_then(|it| u32::try_from(it).ok()).expect("a process has an id");
@@ -132,7 +143,7 @@ impl Puppet {
         let orders = Arc::new(orders);
         let (reader, answers) = (Arc::clone(&shared), Arc::downgrade(&orders));
         std::thread::spawn(move || reader.read(stream, &answers));
-        Puppet { shared, orders, pid, args }
+        Puppet { shared, orders, pid, args, life: Arc::new(life) }
     }
 
     // ---- its input
@@ -188,8 +199,8 @@ impl Puppet {
 
     /// Whether its process is there.
     pub fn is_alive(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+        // It writes nothing, so there is something to read only at its end.
+        matches!(self.life.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
     /// Waits for the end of its process.
@@ -309,7 +320,7 @@ impl Puppet {
     }
 }
 
-fn carry_out(mut stream: UnixStream, queue: &Receiver<Order>) {
+fn carry_out(mut stream: TcpStream, queue: &Receiver<Order>) {
     for order in queue {
         let done = match order {
             Order::Do(what, bytes) => {
@@ -340,7 +351,7 @@ fn reply(message: &Value, answer: Result<Value, Value>, orders: &Sender<Order>) 
 }
 
 impl Shared {
-    fn read(&self, stream: BufReader<UnixStream>, answers: &Weak<Sender<Order>>) {
+    fn read(&self, stream: BufReader<TcpStream>, answers: &Weak<Sender<Order>>) {
         let mut frames = Frames::new(stream);
         loop {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

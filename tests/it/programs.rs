@@ -1,0 +1,13 @@
+//! The programs under test: those of this build, or of another system, which a program such as Wine runs here.
+
+/// lspool.
+pub(crate) const LSPOOL: &str = match option_env!("LSPOOL_TEST_PROGRAM") {
+    Some(program) => program,
+    None => env!("CARGO_BIN_EXE_lspool"),
+};
+
+/// The puppet server, as lspool starts it.
+pub(crate) const PUPPET: &str = match option_env!("LSPOOL_TEST_PUPPET") {
+    Some(program) => program,
+    None => env!("CARGO_BIN_EXE_lspool-puppet"),
+};

@@ -5,7 +5,7 @@
 //! passes. It does not end with its stdin: it ends when the test says so, or is gone.
 //!
 //! The test sends orders: a letter, a length (4 bytes, the highest first) and so many bytes. `o`: write them to stdout;
-//! `e`: to stderr; `c`: close stdout; `x`: exit, with the first byte as the code.
+//! `e`: to stderr; `c`: close stdout; `x`: exit, with the first byte as the code; `k`: abort.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -61,6 +61,7 @@ fn obey(mut strings: TcpStream) -> io::Result<ExitCode> {
                 streams::close_stdout()?;
                 stdout = None;
             }
+            b'k' => std::process::abort(),
             _ => return Ok(ExitCode::from(bytes.first().copied().unwrap_or_default())),
         }
     }

@@ -21,7 +21,7 @@ use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, ExitCode, Stdio},
+    process::{Child, ChildStdin, ExitCode, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -256,7 +256,7 @@ impl Guard {
     }
 
     fn launch(&self) -> io::Result<(Child, ChildStdin)> {
-        let mut child = Command::new(&self.program)
+        let mut child = processes::command(&self.program)
             .arg(SUBCOMMAND)
             .arg(self.mark.value())
             // An outer lspool must not find the guard by its mark.
@@ -405,7 +405,7 @@ fn end(charge: &Charge, mark: &OsStr) {
 /// Runs all commands at once, for a limited time.
 fn part(partings: &BTreeMap<u32, Parting>) {
     let start = |Parting { program, args, env, input }: &Parting| {
-        let mut command = Command::new(program);
+        let mut command = processes::command(program);
         command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().ok()?;

@@ -21,6 +21,7 @@ use crate::{
     config::{Cleanup, Engine, RemoteConfig},
     core::event::Remote,
     rpc::PathPair,
+    shell::os::processes,
     util::fnv::fnv1a,
 };
 
@@ -355,7 +356,7 @@ pub(super) fn mounts(
     let (Engine::Docker | Engine::Podman, Some(target)) = (remote.engine, &remote.target) else {
         return Ok(Vec::new());
     };
-    let mut command = Command::new(engine);
+    let mut command = processes::command(engine);
     command.args(first).args(["inspect", "--type", "container", "--format", "{{json .Mounts}}", target]);
     let failed = |why: &str| {
         let name = remote.engine.name();
@@ -414,7 +415,7 @@ fn read_some(stream: Option<impl Read>) -> Vec<u8> {
 
 fn end(pid: u32) {
     // It may have ended.
-    crate::shell::os::processes::kill(pid).ok();
+    processes::kill(pid).ok();
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ pub(super) async fn start(
     log: Option<&HubLog>,
 ) -> Result<(), String> {
     let fault = |error: &dyn std::fmt::Display| format!("its hub could not start: {error}");
-    let mut child = Command::new(program)
+    let mut child = Command::from(processes::command(program))
         .arg(SUBCOMMAND)
         // The guard of this lspool must not end it.
         .env_remove(MARK)

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{PUPPET, Pair};
-use crate::support::puppet::Puppet;
+use crate::{programs::ARE_FOREIGN, support::puppet::Puppet};
 
 /// Longer than a successor may take to repeat registrations and diagnostics.
 const GRACE_S: f32 = 5.0;
@@ -24,6 +24,9 @@ impl Pair {
 }
 
 pub(super) fn kill(puppet: &Puppet) {
+    if ARE_FOREIGN {
+        return puppet.abort();
+    }
     let pid = i32::try_from(puppet.pid).ok().and_then(Pid::from_raw).expect("a process id");
     kill_process(pid, Signal::KILL).expect("it lives");
 }

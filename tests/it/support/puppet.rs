@@ -286,6 +286,11 @@ impl Puppet {
         self.order(Order::Do(b'x', vec![code]));
     }
 
+    /// Ends without the end of anything, like a process that is killed.
+    pub fn abort(&self) {
+        self.order(Order::Do(b'k', Vec::new()));
+    }
+
     fn order(&self, order: Order) {
         // It may be gone; the test will see.
         drop(self.orders.send(order));

@@ -246,3 +246,8 @@ pub(crate) fn rename_this(name: &std::ffi::CStr) {
     #[cfg(not(target_os = "linux"))]
     let _ = name;
 }
+
+/// A command for a program that shows nothing. Only Windows would open a window.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+    std::process::Command::new(program)
+}

@@ -191,3 +191,11 @@ impl Forks {
 
 /// This system takes the name of a process from its executable.
 pub(crate) fn rename_this(_name: &CStr) {}
+
+/// A command for a program that shows nothing: without its own console, whose window would flash up.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> std::process::Command {
+    use std::os::windows::process::CommandExt as _;
+    let mut command = std::process::Command::new(program);
+    command.creation_flags(CREATE_NO_WINDOW.0);
+    command
+}

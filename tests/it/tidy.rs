@@ -97,3 +97,19 @@ fn links_between_documents_resolve() {
         }
     }
 }
+
+#[test]
+fn only_one_place_names_operating_systems() {
+    let words = ["rustix", "os::unix", "os::fd", "os::windows", "signal::unix", "cfg(unix", "cfg(windows", "cfg(target_os"];
+    for (path, text) in files("src", "rs") {
+        let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
+        if path.starts_with("src/shell/os") || is_test {
+            continue;
+        }
+        // Tests may be of one system.
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = code.split("#[cfg(all(test").next().unwrap_or_default();
+        let found = words.iter().find(|it| code.contains(*it));
+        assert_eq!(found, None, "{path} names an operating system: src/shell/os does");
+    }
+}

@@ -1,1 +1,5 @@
 //! Windows.
+
+pub(crate) mod command;
+pub(crate) mod files;
+pub(crate) mod folder;

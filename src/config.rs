@@ -630,6 +630,9 @@ pub struct ToolsConfig {
     pub allow: Vec<String>,
     /// Further folders that commands may write to; each may start with `~/`.
     pub writable: Vec<PathBuf>,
+    /// The words of the shell for commands, which get the command line as their last argument. Empty: the usual one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shell: Vec<String>,
     /// Whether commands can write only to these folders, where the system supports this.
     pub confine: bool,
     /// How long a command or a search may take.
@@ -645,6 +648,7 @@ impl Default for ToolsConfig {
         ToolsConfig {
             allow: Vec::new(),
             writable: Vec::new(),
+            shell: Vec::new(),
             confine: true,
             time_limit: Duration::from_mins(2),
             max_output: 64 << 10,

@@ -18,6 +18,7 @@ use crate::{
     builtin_tools::{Outcome, lsp::LspTool},
     shell::{
         control::Connection,
+        os::files::canonicalize,
         process::{CodeTools, Waiting},
     },
 };
@@ -72,7 +73,7 @@ impl ConversationTools {
 impl CodeTools for ConversationTools {
     fn call(&self, folders: Vec<PathBuf>, tool: LspTool, arguments: Value) -> Waiting<'static, Outcome> {
         let folders: Vec<PathBuf> =
-            folders.iter().map(|it| it.canonicalize().unwrap_or_else(|_| it.clone())).collect();
+            folders.iter().map(|it| canonicalize(it).unwrap_or_else(|_| it.clone())).collect();
         self.workspace.set(Folders::Known(folders));
         self.begin();
         let workspace = Rc::clone(&self.workspace);

@@ -1,9 +1,8 @@
 //! The log: its file and level.
 
-use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use rustix::fs::OFlags;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
     Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
@@ -12,7 +11,7 @@ use tracing_subscriber::{
 use super::{args::Args, tell};
 use crate::{
     config::{Config, LogLevel},
-    shell::{discover::Env, shared::HubLog},
+    shell::{discover::Env, os::files::log_file, shared::HubLog},
 };
 
 /// Begins the log, if it is wanted; returns its place. A pipe without a reader loses lines and does not hold up lspool.
@@ -34,14 +33,8 @@ pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<O
 
 /// Begins the log in a file.
 pub(super) fn begin_at(HubLog { file, level }: &HubLog) -> anyhow::Result<()> {
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let log = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(flags)
-        .open(file)
-        .with_context(|| format!("cannot write the log file {}", file.display()))?;
+    let log = log_file().open(file);
+    let log = log.with_context(|| format!("cannot write the log file {}", file.display()))?;
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     builtin_tools::lsp::{Answer, Code, ToolError, how_to_make},
     config::LspToolsConfig,
-    shell::discover::Env,
+    shell::{discover::Env, os::files::canonicalize},
 };
 
 /// Exit status if there is what was asked for.
@@ -169,8 +169,8 @@ fn root(given: Option<&Path>, env: &Env) -> anyhow::Result<PathBuf> {
         Some(root) => env.cwd.join(root),
         None => env.cwd.ancestors().find(|it| it.join(".git").exists()).unwrap_or(&env.cwd).to_owned(),
     };
-    let real = root.canonicalize().with_context(|| format!("cannot open {}", root.display()))?;
-    let home = env.var("HOME").map(PathBuf::from).and_then(|it| it.canonicalize().ok());
+    let real = canonicalize(&root).with_context(|| format!("cannot open {}", root.display()))?;
+    let home = env.home.as_ref().and_then(|it| canonicalize(it).ok());
     if real.parent().is_none() || home.is_some_and(|it| it == real) {
         bail!("{} is too large to be a workspace: name a folder with --root", real.display());
     }

@@ -26,7 +26,10 @@ use self::{
 use super::{args::Args, print, tell};
 use crate::{
     config::{Config, nearest},
-    shell::discover::{Env, read_user},
+    shell::{
+        discover::{Env, read_user},
+        os::files::{canonicalize, executable_names},
+    },
 };
 
 /// An editor with known settings.
@@ -118,13 +121,15 @@ fn without_copilot(editor: Editor) -> Option<&'static str> {
 
 fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(program)).find(|it| it.is_file())
+    let names = executable_names(program, env::var_os("PATHEXT").as_deref());
+    let found = |folder: PathBuf| names.iter().map(|it| folder.join(it)).find(|it| it.is_file());
+    env::split_paths(&path).find_map(found)
 }
 
 /// The command for this lspool: its name, if PATH leads to it.
 pub(super) fn program() -> String {
     let name = "lspool";
-    let real = |it: &Path| it.canonicalize().ok();
+    let real = |it: &Path| canonicalize(it).ok();
     let Ok(this) = env::current_exe() else { return name.to_owned() };
     match on_path(name) {
         Some(found) if real(&found) == real(&this) => name.to_owned(),

@@ -3,7 +3,10 @@
 use std::{path::Path, process::ExitCode};
 
 use super::{print, tell};
-use crate::shell::discover::{Env, Trust};
+use crate::shell::{
+    discover::{Env, Trust},
+    os::files::canonicalize,
+};
 
 /// Exit status if the folder stays as it was.
 const REFUSED: u8 = 1;
@@ -32,7 +35,7 @@ pub(super) fn run(task: &Task) -> anyhow::Result<ExitCode> {
     };
     let folder = env.cwd.join(folder.as_deref().unwrap_or(Path::new("")));
     // One that is gone can still be removed.
-    let real = match folder.canonicalize() {
+    let real = match canonicalize(&folder) {
         Ok(real) if real.is_dir() => real,
         Ok(_) => anyhow::bail!("{} is not a folder", folder.display()),
         Err(error) if is_added => anyhow::bail!("cannot open {}: {error}", folder.display()),
@@ -56,7 +59,7 @@ pub(super) fn run(task: &Task) -> anyhow::Result<ExitCode> {
 
 /// Refuses a folder that contains all projects, and whatever the user downloads.
 fn refuse_too_large(folder: &Path, env: &Env) -> anyhow::Result<()> {
-    let home = env.home.as_ref().map(|it| it.canonicalize().unwrap_or_else(|_| it.clone()));
+    let home = env.home.as_ref().map(|it| canonicalize(it).unwrap_or_else(|_| it.clone()));
     let what = match home {
         _ if folder.parent().is_none() => "every folder",
         Some(home) if home.starts_with(folder) => "your home folder",

@@ -409,6 +409,13 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
             doc: "Further folders that commands can write to, such as `\"~/.cargo\"`.",
         },
         Key {
+            name: "shell",
+            ty: Type::Args(|it| &mut it.shell),
+            workspace: Workspace::No,
+            absent: "Bash or `sh`; on Windows PowerShell",
+            doc: "The program that runs commands, and its arguments; the command line is added at the end.",
+        },
+        Key {
             name: "time_limit",
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,

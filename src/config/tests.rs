@@ -133,6 +133,7 @@ model = "gpt"
 allow = ["git status", "cargo test *"]
 confine = false
 writable = ["~/.cargo", "/srv"]
+shell = ["fish", "-c"]
 time_limit = "5s"
 max_output = "128KiB"
 max_file = "2MiB"
@@ -241,6 +242,7 @@ level = "trace"
         ToolsConfig {
             allow: vec!["git status".to_owned(), "cargo test *".to_owned()],
             writable: vec!["~/.cargo".into(), "/srv".into()],
+            shell: vec!["fish".to_owned(), "-c".to_owned()],
             confine: false,
             time_limit: Duration::from_secs(5),
             max_output: 128 << 10,

@@ -6,7 +6,6 @@
 use std::{
     fs,
     io::{self, Write as _},
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -17,6 +16,7 @@ use tokio::task::spawn_local;
 
 use super::{
     inbox::Events,
+    os::files::times,
     private::{self, Files},
 };
 use crate::{
@@ -137,7 +137,7 @@ fn command(launch: &Launch) -> Vec<Stamp> {
     let words = launch.args.iter().map(PathBuf::from).filter(|it| it.is_absolute());
     let stamp = |path: PathBuf| {
         let meta = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        Some(Stamp { path, size: meta.size(), modified: (meta.mtime(), meta.mtime_nsec()) })
+        Some(Stamp { path, size: meta.len(), modified: times(&meta).modified })
     };
     std::iter::once(launch.program.clone()).chain(words).filter_map(stamp).collect()
 }
@@ -150,7 +150,7 @@ fn offer(params: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
 
@@ -192,8 +192,12 @@ mod tests {
         }
         let kept: Vec<Value> = (0..OFFERS).map(Value::from).collect();
         assert_eq!(answers(&file, &it), kept, "the oldest is forgotten");
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        }
 
         fs::write(&program, "another").unwrap();
         assert_eq!(answers(&file, &it), [] as [Value; 0], "it is another server");

@@ -5,9 +5,8 @@
 
 use std::{
     collections::VecDeque,
-    fs::{self, DirBuilder, OpenOptions},
+    fs,
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
     sync::Arc,
     time::Duration,
@@ -22,6 +21,7 @@ use tokio::{
 use super::{
     elsewhere::quoted,
     inbox::Events,
+    os::files::{private_copy, private_folder},
     process::{Request, Spawned, Starting, World},
 };
 use crate::core::event::{Event, Fetch, Fetched, Launch};
@@ -137,13 +137,13 @@ fn script(files: &[String]) -> String {
 /// Puts a copy into its place. Somebody may be reading an earlier one.
 fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    private_folder().recursive(true).create(folder)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = folder.join(name);
     // One of an lspool that has died while it wrote.
     fs::remove_file(&new).ok();
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(&new)?;
+    let mut file = private_copy().write(true).create_new(true).open(&new)?;
     file.write_all(content).and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
         fs::remove_file(&new).ok();
     })

@@ -1,6 +1,6 @@
 //! What is stored of the work on a goal that a terminal has given, so that it can continue.
 //!
-//! One file for each workspace, in `$XDG_STATE_HOME/lspool/goals`. Only the user can read it. What it says is its
+//! One file for each workspace, in `lspool/goals` below [`state_folder`]. Only the user can read it. What it says is its
 //! writer's.
 
 use std::{
@@ -48,13 +48,18 @@ impl GoalFile {
 
 /// Where the user's programs keep their state.
 pub fn state_folder(env: &Env) -> Option<PathBuf> {
-    env.folder("XDG_STATE_HOME").or_else(|| env.at_home(".local/state"))
+    match cfg!(windows) {
+        true => env.local(),
+        false => env.folder("XDG_STATE_HOME").or_else(|| env.at_home(".local/state")),
+    }
 }
+
+/// What to do if there is no such place.
+pub(super) const NO_STATE: &str =
+    if cfg!(windows) { "set LOCALAPPDATA" } else { "set XDG_STATE_HOME or HOME" };
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
@@ -67,7 +72,11 @@ mod tests {
         one.save(b"1").unwrap();
         one.save(b"2").unwrap();
         assert_eq!((one.load().unwrap(), other.load().unwrap()), (Some(b"2".to_vec()), None));
-        assert_eq!(fs::metadata(&one.0).unwrap().permissions().mode() & 0o777, 0o600);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&one.0).unwrap().permissions().mode() & 0o777, 0o600);
+        }
         one.remove().unwrap();
         one.remove().unwrap();
         assert_eq!(one.load().unwrap(), None);

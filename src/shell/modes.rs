@@ -49,8 +49,6 @@ fn write(folder: &Path, file: &Path, text: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     fn mode(tools: &[&str]) -> KeepMode {
@@ -64,8 +62,12 @@ mod tests {
         let folder = root.path().join("modes");
         let it = keep(&folder, &mode(&["a"])).unwrap();
         assert!(it.is_new && it.tools == ["a"]);
-        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(fs::metadata(&it.file).unwrap().permissions().mode() & 0o777, 0o600);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+            assert_eq!(fs::metadata(&it.file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
         assert!(!keep(&folder, &mode(&["a"])).unwrap().is_new);
         fs::write(&it.file, "").unwrap();
         assert!(keep(&folder, &mode(&["a"])).unwrap().is_new);

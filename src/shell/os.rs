@@ -3,7 +3,10 @@
 //! Each system has the same modules with the same functions. Decides nothing: a caller cannot tell on which system it
 //! runs, except by a result that says what the system cannot do.
 
+pub(crate) mod fault;
 pub(crate) mod memory;
+#[cfg(test)]
+mod tests;
 #[cfg(unix)]
 mod unix;
 pub(crate) mod watching;

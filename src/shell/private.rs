@@ -8,7 +8,6 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     rc::Rc,
 };
@@ -21,21 +20,20 @@ use tokio::{
     task::{JoinError, JoinHandle, spawn_blocking, spawn_local},
 };
 
+use super::os::files::{is_private, memory_folder, private_file, private_folder};
 use crate::core::{CONTINUE, event::ProcessId};
 
 /// Makes a private folder. `name` is new.
 pub(super) fn folder(name: &str) -> io::Result<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|it| is_ours(it));
-    let memory = || Some(PathBuf::from("/dev/shm")).filter(|it| it.is_dir());
-    let folder = runtime.or_else(memory).unwrap_or_else(env::temp_dir).join(name);
-    fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    let folder = runtime.or_else(memory_folder).unwrap_or_else(env::temp_dir).join(name);
+    private_folder().create(&folder)?;
     Ok(folder)
 }
 
 /// Whether a path is absolute, and the folder is closed to others.
 fn is_ours(folder: &Path) -> bool {
-    let mode = fs::metadata(folder).map(|it| it.permissions().mode() & 0o077);
-    folder.is_absolute() && mode.is_ok_and(|it| it == 0)
+    folder.is_absolute() && is_private(folder)
 }
 
 /// The folder of one process.
@@ -89,7 +87,7 @@ pub(super) fn write(folder: &Path, conversation: &str, content: &Bytes, keeps: b
 
 /// Makes a private folder and its parents. It may exist.
 pub(super) fn make(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)
+    private_folder().recursive(true).create(folder)
 }
 
 /// Replaces a file by another private one. A reader finds the old or the new file, and after an error the old one
@@ -100,7 +98,7 @@ pub(super) fn replace(file: &Path, write: impl FnOnce(&mut fs::File) -> io::Resu
     half.push(file.file_name().unwrap_or_default());
     half.push(".half");
     let half = file.with_file_name(half);
-    let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
+    let mut out = private_file().write(true).create(true).truncate(true).open(&half)?;
     let written = write(&mut out).and_then(|()| fs::rename(&half, file));
     if written.is_err() {
         fs::remove_file(&half).ok();
@@ -205,8 +203,12 @@ mod tests {
         write(&folder, "c", &Bytes::from_static(b"two\n"), false).unwrap();
         let file = folder.join("c/partition-1.jsonl");
         assert_eq!(fs::read(&file).unwrap(), b"two\n");
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::metadata(folder.join("c")).unwrap().permissions().mode() & 0o777, 0o700);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(fs::metadata(folder.join("c")).unwrap().permissions().mode() & 0o777, 0o700);
+        }
         assert_eq!(fs::read_dir(folder.join("c")).unwrap().count(), 1);
     }
 

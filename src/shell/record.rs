@@ -7,9 +7,8 @@
 
 use std::{
     env,
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -20,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::driver::Core;
+use super::{driver::Core, os::files::private_file};
 use crate::{
     builtin_tools::lsp::FileChange,
     config::Config,
@@ -196,7 +195,7 @@ fn create(file: &Path) -> io::Result<(File, PathBuf)> {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder: name a file in it"));
     }
     let mut all = std::iter::once(file.to_owned()).chain((2..=NAMES).map(|n| numbered(file, n)));
-    let open = |path: &PathBuf| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let open = |path: &PathBuf| private_file().write(true).create_new(true).open(path);
     let found = all.find_map(|path| match open(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
         other => Some(other.map(|it| (it, path))),

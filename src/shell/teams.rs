@@ -5,19 +5,19 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, TryLockError},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
 use bytes::Bytes;
-use rustix::fs::{FlockOperation, flock};
 use tokio::task::spawn_local;
 
 use super::{
+    goals::NO_STATE,
     inbox::Events,
+    os::files::{canonicalize, is_at, private_file, sync_folder},
     private::{self, Files},
 };
 use crate::{
@@ -109,7 +109,7 @@ impl Store {
 
 /// The folder of the teams of a workspace.
 fn place(state: Option<&Path>, first: Option<&Path>) -> Result<PathBuf, TeamFault> {
-    let none = || TeamFault::Failed("no folder for it: set XDG_STATE_HOME or HOME".to_owned());
+    let none = || TeamFault::Failed(format!("no folder for it: {NO_STATE}"));
     let root = state.ok_or_else(none)?.join("lspool").join("teams");
     let Some(first) = first else { return Ok(root.join("none")) };
     Ok(root.join(folder_name(first)))
@@ -117,7 +117,7 @@ fn place(state: Option<&Path>, first: Option<&Path>) -> Result<PathBuf, TeamFaul
 
 /// What a folder is called that keeps things of a workspace.
 pub(super) fn folder_name(workspace: &Path) -> String {
-    let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
+    let workspace = canonicalize(workspace).unwrap_or_else(|_| workspace.to_owned());
     let number = fnv1a(workspace.as_os_str().as_encoded_bytes());
     let plain = |it: char| if it.is_ascii_alphanumeric() || matches!(it, '-' | '_') { it } else { '_' };
     let name: String =
@@ -159,7 +159,7 @@ impl Teams {
                 out.write_all(content)?;
                 out.sync_all()
             })?;
-            fs::File::open(folder)?.sync_all()
+            sync_folder(folder)
         };
         written().map_err(|error| failed(&error))
     }
@@ -186,28 +186,22 @@ impl Teams {
             return Ok(());
         }
         loop {
-            let open = || {
-                fs::OpenOptions::new()
-                    .read(true)
-                    .write(true)
-                    .create(true)
-                    .truncate(false)
-                    .mode(0o600)
-                    .open(&path)
-            };
+            let open = || private_file().read(true).write(true).create(true).truncate(false).open(&path);
             let mut lock = open().map_err(|error| failed(&error))?;
-            if let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                if error != rustix::io::Errno::WOULDBLOCK {
-                    return Err(failed(&error.into()));
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::Error(error)) => return Err(failed(&error)),
+                Err(TryLockError::WouldBlock) => {
+                    // Some systems let only its owner read it.
+                    let mut holder = String::new();
+                    return Err(TeamFault::Busy(match lock.read_to_string(&mut holder) {
+                        Ok(_) => format!("process {}", holder.trim()),
+                        Err(_) => "another process".to_owned(),
+                    }));
                 }
-                let mut holder = String::new();
-                lock.read_to_string(&mut holder).ok();
-                return Err(TeamFault::Busy(format!("process {}", holder.trim())));
             }
             // Its owner may have removed it.
-            let is_there =
-                fs::metadata(&path).is_ok_and(|it| lock.metadata().is_ok_and(|own| own.ino() == it.ino()));
-            if is_there {
+            if is_at(&lock, &path) {
                 let mut note = || {
                     lock.set_len(0)?;
                     lock.write_all(std::process::id().to_string().as_bytes())

@@ -47,6 +47,7 @@ use self::{
 };
 use super::{
     inbox::Events,
+    os::command::{UNCONFINED, can_confine},
     process::{Commands, EditorLink, Waiting, World},
 };
 use crate::{
@@ -59,9 +60,6 @@ use crate::{
 
 /// A search ends by itself at its limit. After this much more, lspool does not wait for it.
 const SLACK: Duration = Duration::from_secs(5);
-
-/// Added to the result of the first command if `confine` has no effect.
-const UNCONFINED: &str = "commands can write anywhere: this system has no Landlock";
 
 /// Opens workspace folders. The disk may be slow.
 type Opener = Arc<dyn Fn(&[PathBuf]) -> Result<Workspace, String> + Send + Sync>;
@@ -91,7 +89,7 @@ impl Tools {
     pub(super) fn new(state: Option<PathBuf>) -> Tools {
         let known = Known::default();
         let open: Opener = Arc::new(move |folders| Workspace::open(folders, &known));
-        Tools { looker: Looker::new(state), ..Tools::with(open, confine::can_confine) }
+        Tools { looker: Looker::new(state), ..Tools::with(open, can_confine) }
     }
 
     fn with(open: Opener, can_confine: fn() -> bool) -> Tools {

@@ -100,7 +100,16 @@ fn links_between_documents_resolve() {
 
 #[test]
 fn only_one_place_names_operating_systems() {
-    let words = ["rustix", "os::unix", "os::fd", "os::windows", "signal::unix", "cfg(unix", "cfg(windows", "cfg(target_os"];
+    let words = [
+        "rustix",
+        "os::unix",
+        "os::fd",
+        "os::windows",
+        "signal::unix",
+        "cfg(unix",
+        "cfg(windows",
+        "cfg(target_os",
+    ];
     for (path, text) in files("src", "rs") {
         let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
         if path.starts_with("src/shell/os") || is_test {

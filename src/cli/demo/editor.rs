@@ -1,6 +1,6 @@
 //! The editor of the demo, and its folder.
 
-use std::{env, fs, io, os::unix::fs::DirBuilderExt as _, path::PathBuf, process::Stdio, time::Duration};
+use std::{env, fs, io, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use tokio::{
 use crate::{
     cli::client::Client,
     rpc::{Frame, Kind, RawId, file_uri},
+    shell::os::files::private_folder,
     shell::os::processes,
 };
 
@@ -32,7 +33,7 @@ impl Stage {
         let folder = env::temp_dir().join(format!("lspool-demo-{}", std::process::id()));
         let stage = Stage { folder, program };
         for folder in [stage.folder.clone(), stage.workspace(), stage.folder.join("run")] {
-            let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+            let made = private_folder().create(&folder);
             made.with_context(|| format!("cannot make {}", folder.display()))?;
         }
         Ok(stage)
@@ -58,7 +59,10 @@ impl Stage {
         command.arg("--config").arg(config).arg("--").arg(&self.program);
         command.arg("serve-recording").arg("--proc=*").arg(recording);
         // The demo must not use the user's files or lspools.
-        command.env_remove("LSPOOL_RECORD").env("HOME", &self.folder);
+        command.env_remove("LSPOOL_RECORD");
+        for name in ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"] {
+            command.env(name, &self.folder);
+        }
         for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"] {
             command.env_remove(name);
         }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::pick;
+use crate::shell::os::files::canonicalize;
 
 /// The state of each partition, by its tools as `lspool status` shows them, in each lspool whose workspace is this
 /// folder. `folders` are those with sockets.
@@ -14,7 +15,7 @@ pub(in crate::cli) async fn partitions(
     workspace: &Path,
 ) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let real = |it: &Path| it.canonicalize().unwrap_or_else(|_| it.to_owned());
+    let real = |it: &Path| canonicalize(it).unwrap_or_else(|_| it.to_owned());
     for seen in pick::look(folders, None).await.seen {
         let Ok(answer) = &seen.answer else { continue };
         if !answer.status.may_have_agents() {

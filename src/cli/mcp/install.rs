@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use self::merge::{Merged, json_with, toml_with};
 use super::super::{args::Agent, print, setup::program};
-use crate::shell::discover::Env;
+use crate::shell::{discover::Env, os::files::canonicalize};
 
 /// The name of the entry.
 const NAME: &str = "lspool";
@@ -132,7 +132,7 @@ fn followed(path: &Path) -> anyhow::Result<PathBuf> {
             Ok(target) => {
                 let folder = file.parent().map_or_else(PathBuf::new, Path::to_owned);
                 // `..` in a target is of the folder that holds the link, which may be reached through links.
-                file = folder.canonicalize().unwrap_or(folder).join(target);
+                file = canonicalize(&folder).unwrap_or(folder).join(target);
             }
             Err(_) => return Ok(file),
         }

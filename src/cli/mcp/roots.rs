@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{rpc::file_path, shell::discover::Env};
+use crate::{
+    rpc::file_path,
+    shell::{discover::Env, os::files::canonicalize},
+};
 
 /// What to do about a refused folder.
 pub(super) const HINT: &str = "name the folder of your project: `lspool mcp --root DIR`";
@@ -11,11 +14,11 @@ pub(super) const HINT: &str = "name the folder of your project: `lspool mcp --ro
 pub(super) fn check(folder: &Path, env: &Env) -> Result<PathBuf, String> {
     let shown = folder.display();
     let real =
-        env.cwd.join(folder).canonicalize().map_err(|error| format!("cannot open {shown}: {error}"))?;
+        canonicalize(&env.cwd.join(folder)).map_err(|error| format!("cannot open {shown}: {error}"))?;
     if !real.is_dir() {
         return Err(format!("{shown} is not a folder: {HINT}"));
     }
-    let home = env.home.as_ref().and_then(|it| it.canonicalize().ok());
+    let home = env.home.as_ref().and_then(|it| canonicalize(it).ok());
     if real.parent().is_none() || home.is_some_and(|it| it.starts_with(&real)) {
         return Err(format!("{shown} is too large to be a workspace: {HINT}"));
     }

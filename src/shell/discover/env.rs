@@ -49,6 +49,16 @@ impl Env {
         self.home.as_ref().map(|home| home.join(path))
     }
 
+    /// The folder for what programs keep on this machine, on Windows.
+    pub(crate) fn local(&self) -> Option<PathBuf> {
+        self.folder("LOCALAPPDATA").or_else(|| self.at_home("AppData/Local"))
+    }
+
+    /// The folder for settings of programs, on Windows.
+    pub(crate) fn roaming(&self) -> Option<PathBuf> {
+        self.folder("APPDATA").or_else(|| self.at_home("AppData/Roaming"))
+    }
+
     /// Expands `~/`.
     pub fn expand(&self, path: &Path) -> Result<PathBuf, String> {
         let Ok(rest) = path.strip_prefix("~") else { return Ok(path.to_owned()) };

@@ -38,7 +38,7 @@ impl From<Config> for UserConfig {
 /// The usual place of the user's file.
 pub fn user_file(env: &Env) -> Option<PathBuf> {
     let folder = if cfg!(windows) {
-        env.folder("APPDATA")
+        env.roaming()
     } else if cfg!(target_os = "macos") {
         env.at_home("Library/Application Support")
     } else {

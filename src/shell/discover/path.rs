@@ -7,6 +7,8 @@ use std::{
 };
 
 use super::Env;
+pub(super) use crate::shell::os::files::is_executable;
+use crate::shell::os::files::{canonicalize, executable_names};
 
 /// An executable that lspool does not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +105,7 @@ impl Workspace {
 
 /// Resolves all links of a path. A missing path stays unchanged.
 pub(super) fn real(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+    canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The components of a path.
@@ -116,16 +118,6 @@ fn plain(path: &Path) -> PathBuf {
     path.components().filter(|it| *it != Component::CurDir).collect()
 }
 
-/// Whether a path is an executable file.
-pub(super) fn is_executable(path: &Path) -> bool {
-    let is_file = fs::metadata(path).is_ok_and(|it| it.is_file());
-    #[cfg(unix)]
-    let may = rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
-    #[cfg(not(unix))]
-    let may = true;
-    is_file && may
-}
-
 /// All executables of this name on `PATH`, the preferred one first.
 pub(super) fn on_path(
     name: &str,
@@ -133,9 +125,10 @@ pub(super) fn on_path(
     workspace: &Workspace,
     skipped: &mut Vec<Skipped>,
 ) -> Vec<PathBuf> {
+    let names = executable_names(name, env.var("PATHEXT"));
     let mut found = Vec::new();
     for entry in env.var("PATH").into_iter().flat_map(std::env::split_paths) {
-        for name in file_names(name) {
+        for name in &names {
             if entry.is_relative() {
                 let path = plain(&env.cwd.join(&entry).join(name));
                 if is_executable(&path) && !workspace.refuses(&path, skipped) {
@@ -150,13 +143,4 @@ pub(super) fn on_path(
         }
     }
     found
-}
-
-/// The possible file names of a command.
-fn file_names(name: &str) -> Vec<String> {
-    if cfg!(windows) && Path::new(name).extension().is_none() {
-        ["exe", "cmd", "bat"].map(|extension| format!("{name}.{extension}")).to_vec()
-    } else {
-        vec![name.to_owned()]
-    }
 }

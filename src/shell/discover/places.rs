@@ -41,7 +41,7 @@ pub(super) fn npm(env: &Env, workspace: &Workspace) -> Vec<Place> {
     prefixes.extend(env.folder("NPM_CONFIG_PREFIX"));
     prefixes.extend(env.at_home(".npmrc").and_then(|file| npmrc_prefix(&file, env)));
     if cfg!(windows) {
-        prefixes.extend(env.folder("APPDATA").map(|it| it.join("npm")));
+        prefixes.extend(env.roaming().map(|it| it.join("npm")));
     }
     // npm's default is the folder above node's: of the link on PATH, or of its target.
     for node in on_path("node", env, workspace, &mut Vec::<Skipped>::new()) {
@@ -163,7 +163,7 @@ pub(super) fn plugins(env: &Env) -> Vec<Place> {
 /// The folder for user data.
 fn data_folder(env: &Env) -> Option<PathBuf> {
     if cfg!(windows) {
-        env.folder("LOCALAPPDATA")
+        env.local()
     } else if cfg!(target_os = "macos") {
         env.at_home("Library/Application Support")
     } else {
@@ -181,7 +181,7 @@ fn nvim_data(env: &Env) -> Option<PathBuf> {
     if cfg!(windows) {
         let mut name = name.to_owned();
         name.push("-data");
-        env.folder("LOCALAPPDATA").map(|it| it.join(name))
+        env.local().map(|it| it.join(name))
     } else {
         xdg_data(env).map(|it| it.join(name))
     }

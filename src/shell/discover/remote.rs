@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     io::Read,
     path::{Component, Path, PathBuf},
     process::{Command, Stdio},
@@ -21,6 +20,7 @@ use crate::{
     config::{Cleanup, Engine, RemoteConfig},
     core::event::Remote,
     rpc::PathPair,
+    shell::os::files::canonicalize,
     shell::os::processes,
     util::fnv::fnv1a,
 };
@@ -266,7 +266,7 @@ pub(super) fn usable(pairs: Vec<PathPair>, folders: &[PathBuf]) -> Vec<PathPair>
     let mut all = Vec::new();
     for PathPair { local, remote } in pairs {
         let (local, remote) = (plain(&local), plain(&remote));
-        let real = fs::canonicalize(&local).ok().map(|it| it.to_string_lossy().into_owned());
+        let real = canonicalize(Path::new(&local)).ok().map(|it| it.to_string_lossy().into_owned());
         let real = real.filter(|it| *it != local);
         // A remote path becomes the first: the one that the editor uses.
         let is_used = |it: &String| folders.iter().any(|folder| folder.starts_with(it));
@@ -330,7 +330,10 @@ struct Mount {
 
 /// The folder for copies of files that only this place has.
 pub(super) fn copies(name: &str, remote: &RemoteConfig, env: &Env) -> Option<String> {
-    let cache = env.folder("XDG_CACHE_HOME").or_else(|| env.at_home(".cache"))?;
+    let cache = match cfg!(windows) {
+        true => env.local()?,
+        false => env.folder("XDG_CACHE_HOME").or_else(|| env.at_home(".cache"))?,
+    };
     let place = format!(
         "{:?}",
         (remote.engine, &remote.target, &remote.image, &remote.engine_command, &remote.engine_args)
@@ -573,7 +576,7 @@ mod tests {
     fn folder_counts_under_each_of_its_names() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().canonicalize().unwrap().join("real"), folder.path().join("link"));
-        fs::create_dir(&real).unwrap();
+        std::fs::create_dir(&real).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
         let text = |it: &Path| it.to_str().unwrap().to_owned();
         let pair = || vec![PathPair { local: text(&link) + "//./", remote: "/app//x".to_owned() }];

@@ -96,6 +96,12 @@ fn from_path(
     candidates: &mut Vec<Candidate>,
     skipped: &mut Vec<Skipped>,
 ) {
+    // npm's shims on Windows start the script of a package beside them.
+    let is_shim = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("cmd"));
+    let package = path.parent().map(|it| it.join("node_modules").join(PACKAGE)).filter(|_| is_shim);
+    if let Some(package) = package {
+        native(&package, "PATH", workspace, candidates, skipped);
+    }
     if !is_node_script(path) {
         candidates.push(Candidate { path: path.to_owned(), form: Form::Native, place: "PATH" });
         return;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{Env, user_file};
-use crate::shell::private;
+use crate::shell::{os::files::canonicalize, private};
 
 /// The name of the file.
 const FILE: &str = "trusted-folders";
@@ -38,7 +38,7 @@ impl Trust {
 
     /// Whether a folder, or one above it, is trusted.
     pub fn holds(&self, folder: &Path) -> bool {
-        folder.canonicalize().is_ok_and(|it| self.folders.iter().any(|trusted| it.starts_with(trusted)))
+        canonicalize(folder).is_ok_and(|it| self.folders.iter().any(|trusted| it.starts_with(trusted)))
     }
 
     /// Trusts a folder from now on.

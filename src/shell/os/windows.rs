@@ -1,6 +1,9 @@
 //! Windows.
 
+pub(crate) mod command;
 pub(crate) mod editor;
+pub(crate) mod files;
+pub(crate) mod folder;
 pub(crate) mod keys;
 pub(crate) mod leftovers;
 pub(crate) mod paths;

@@ -19,7 +19,10 @@ use super::place::HubPlace;
 use crate::{
     config::LogLevel,
     core::event::Launch,
-    shell::{guard::MARK, os::paths},
+    shell::{
+        guard::MARK,
+        os::{paths, processes},
+    },
 };
 
 /// The subcommand.

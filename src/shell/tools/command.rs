@@ -1,8 +1,6 @@
 //! A running command, from its start to its end.
 
 use std::{
-    env,
-    ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,6 +17,7 @@ use crate::{
     config::ToolsConfig,
     core::event::{Exit, Launch},
     shell::{
+        os::command::{line, shell, temporary},
         process::{Request, Spawned},
         stdio::Input,
     },
@@ -63,12 +62,10 @@ pub(super) fn launch(
     };
     args.extend(told.into_iter().flatten());
     args.push("--".to_owned());
-    let bash = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|it| Path::new(it).exists());
-    match bash {
-        Some(bash) => args.extend([bash, "--noprofile", "--norc"].map(str::to_owned)),
-        None => args.push("/bin/sh".to_owned()),
+    match limits.shell.is_empty() {
+        true => args.extend(shell().into_iter().chain([line(command)])),
+        false => args.extend(limits.shell.iter().cloned().chain([command.to_owned()])),
     }
-    args.extend(["-c".to_owned(), command.to_owned()]);
     Launch {
         program,
         args,
@@ -83,18 +80,10 @@ pub(super) fn launch(
     }
 }
 
-fn temporary() -> Vec<PathBuf> {
-    let of_user = env::var_os("TMPDIR").map(PathBuf::from).filter(|it| it.is_absolute());
-    let usual = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
-    of_user.into_iter().chain(usual).filter(|it| it.is_dir()).collect()
-}
-
 /// Expands `~/`.
 fn expanded(path: &Path) -> Option<PathBuf> {
     match path.strip_prefix("~") {
-        Ok(rest) => {
-            Some(PathBuf::from(env::var_os("HOME").filter(|it: &OsString| !it.is_empty())?).join(rest))
-        }
+        Ok(rest) => Some(std::env::home_dir().filter(|it| it.is_absolute())?.join(rest)),
         Err(_) => Some(path.to_owned()),
     }
 }

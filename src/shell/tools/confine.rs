@@ -1,6 +1,7 @@
 //! `lspool exec-child`: a process that drops rights, and becomes a command.
 //!
 //! The process drops its rights before it becomes another program, so that no code has to run between fork and exec.
+//! Where a process cannot become another one, it starts the command, waits for it, and ends like it.
 //! It writes errors to its stdout, like the command.
 //!
 //! Arguments: `--write FOLDER` for each writable folder, `--in FOLDER` for the working folder, then `--` and the
@@ -9,12 +10,14 @@
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Write as _},
-    os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, ExitCode},
 };
 
-use crate::util::redact::{is_name, redact};
+use crate::{
+    shell::os::command::{become_command, confine, prepare},
+    util::redact::{is_name, redact},
+};
 
 /// The subcommand that runs [`serve`].
 pub const SUBCOMMAND: &str = "exec-child";
@@ -38,13 +41,8 @@ const WAYS_OUT: [&str; 5] =
 
 /// Becomes the command.
 pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
-    // One stream keeps the order of the output.
-    if let Err(error) = rustix::stdio::dup2_stderr(rustix::stdio::stdout()) {
-        return cannot(&error.to_string());
-    }
-    // In a session without a terminal it cannot use lspool's terminal.
-    if let Err(error) = rustix::process::setsid() {
-        return cannot(&format!("cannot leave the terminal: {error}"));
+    if let Err(why) = prepare() {
+        return cannot(&why);
     }
     let (mut writable, mut command) = (Vec::new(), Vec::new());
     let mut words = words.into_iter();
@@ -76,12 +74,11 @@ pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
             command.env_remove(name);
         }
     }
-    // Returns only after an error.
-    cannot(&command.exec().to_string())
+    become_command(command).unwrap_or_else(|error| cannot(&error.to_string()))
 }
 
 fn cannot(why: &str) -> ExitCode {
-    writeln!(io::stderr(), "lspool: cannot run the command: {why}").ok();
+    writeln!(io::stdout(), "lspool: cannot run the command: {why}").ok();
     ExitCode::from(CANNOT)
 }
 
@@ -89,53 +86,6 @@ fn cannot(why: &str) -> ExitCode {
 fn is_secret(name: &OsStr, value: &OsStr) -> bool {
     let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
     is_name(&name) || redact(&value) != value
-}
-
-/// Whether [`confine`] has an effect on this system.
-#[cfg(target_os = "linux")]
-pub(super) fn can_confine() -> bool {
-    use landlock::{ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _};
-    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    ruleset.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok()
-}
-
-/// Limits this process and its children: they can write only below these folders, signal only each other, and use no
-/// abstract socket of another process.
-#[cfg(target_os = "linux")]
-fn confine(writable: &[PathBuf]) -> Result<(), String> {
-    use landlock::{
-        ABI, Access as _, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
-        Scope, path_beneath_rules,
-    };
-    // Older kernels do what they can.
-    let abi = ABI::V6;
-    let told = |error: landlock::RulesetError| error.to_string();
-    let ruleset = Ruleset::default().handle_access(AccessFs::from_all(abi)).map_err(told)?;
-    let ruleset =
-        ruleset.scope(Scope::Signal | Scope::AbstractUnixSocket).map_err(told)?.create().map_err(told)?;
-    let ruleset = ruleset.add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi))).map_err(told)?;
-    let mut ruleset =
-        ruleset.add_rules(path_beneath_rules(writable, AccessFs::from_all(abi))).map_err(told)?;
-    for device in DEVICES.iter().map(Path::new).filter(|it| it.exists()) {
-        let Ok(file) = PathFd::new(device) else { continue };
-        let access = AccessFs::WriteFile | AccessFs::ReadFile;
-        ruleset = ruleset.add_rule(PathBeneath::new(file, access)).map_err(told)?;
-    }
-    ruleset.restrict_self().map(drop).map_err(told)
-}
-
-/// Files outside that everybody may write to without harm.
-#[cfg(target_os = "linux")]
-const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn can_confine() -> bool {
-    false
-}
-
-#[cfg(not(target_os = "linux"))]
-fn confine(_writable: &[PathBuf]) -> Result<(), String> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,22 +3,12 @@
 use std::{
     borrow::Cow,
     ffi::{OsStr, OsString},
-    fs::File,
     io::{Read as _, Write as _},
-    os::fd::OwnedFd,
     path::Path,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-};
-
-use rustix::{
-    fs::{
-        Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, accessat, fchmod, fchown, openat,
-        readlinkat, renameat, statat, unlinkat,
-    },
-    io::Errno,
 };
 
 use super::{
@@ -28,6 +18,10 @@ use super::{
 use crate::{
     builtin_tools::{Lines, cut, replaced, rewritten},
     config::ToolsConfig,
+    shell::os::{
+        fault::{Access, Fault, Kind, Unlike, Why},
+        folder::{Folder, Stat, make_like},
+    },
 };
 
 /// How many entries of a folder to list.
@@ -89,9 +83,9 @@ fn content(place: &Place, limits: &ToolsConfig) -> Result<(Vec<u8>, Stat), Strin
     let most = limits.max_file as u64;
     let mut bytes = Vec::new();
     // It may grow meanwhile.
-    File::from(file).take(most + 1).read_to_end(&mut bytes).map_err(|error| format!("{name}: {error}"))?;
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| format!("{name}: {error}"))?;
     if bytes.len() as u64 > most {
-        return Err(format!("{name} is too large: {} bytes, the limit is {most}", stat.st_size));
+        return Err(format!("{name} is too large: {} bytes, the limit is {most}", stat.size()));
     }
     if bytes[..bytes.len().min(LOOK)].contains(&0) {
         return Err(format!("{name} is a binary file of {} bytes, not text", bytes.len()));
@@ -103,20 +97,16 @@ pub(super) fn list(workspace: &Workspace, path: &str, limits: &ToolsConfig) -> R
     let place = workspace.find(path, Missing::Refuse)?;
     let name = place.path.display();
     let folder = place.open_folder()?;
-    let failed = |errno: Errno| place.told(errno);
+    let failed = |fault: Fault| place.told(fault);
     let mut names = Vec::new();
     let mut is_cut = false;
-    for entry in Dir::read_from(&folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let bytes = entry.file_name().to_bytes();
-        if bytes == b"." || bytes == b".." {
-            continue;
-        }
+    for entry in folder.entries().map_err(failed)? {
+        let (entry, kind) = entry.map_err(failed)?;
         if names.len() == MOST_NAMES {
             is_cut = true;
             break;
         }
-        names.push(shown(&folder, entry.file_name().to_bytes(), entry.file_type()));
+        names.push(shown(&folder, &entry, kind));
     }
     names.sort();
     if names.is_empty() {
@@ -128,32 +118,17 @@ pub(super) fn list(workspace: &Workspace, path: &str, limits: &ToolsConfig) -> R
     Ok(cut(text, limits.max_output, more))
 }
 
-/// The type of a folder entry. Some file systems do not report it.
-pub(super) fn kind_of(folder: &OwnedFd, name: &OsStr, said: FileType) -> FileType {
-    match said {
-        FileType::Unknown => statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
-            .map_or(FileType::Unknown, |it| FileType::from_raw_mode(it.st_mode)),
-        said => said,
-    }
-}
-
 /// An entry of a folder, for a model.
-fn shown(folder: &OwnedFd, name: &[u8], kind: FileType) -> String {
-    let os = os(name);
-    let kind = kind_of(folder, os, kind);
-    let name = plain(&String::from_utf8_lossy(name));
+fn shown(folder: &Folder, entry: &OsStr, kind: Kind) -> String {
+    let name = plain(&entry.to_string_lossy());
     match kind {
-        FileType::Directory => format!("{name}/"),
-        FileType::Symlink => match readlinkat(folder, os, Vec::new()) {
+        Kind::Folder => format!("{name}/"),
+        Kind::Link => match folder.read_link(entry) {
             Ok(target) => format!("{name} -> {}", plain(&target.to_string_lossy())),
             Err(_) => name,
         },
-        _ => name,
+        Kind::File | Kind::Other => name,
     }
-}
-
-fn os(name: &[u8]) -> &OsStr {
-    std::os::unix::ffi::OsStrExt::from_bytes(name)
 }
 
 /// A name on one line.
@@ -182,12 +157,10 @@ pub(super) fn create(
 fn create_at(place: &Place, text: &str, until: &Until<'_>) -> Result<(), String> {
     let name = place.to_write()?;
     until.check()?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file =
-        openat(place.folder(), name, flags, Mode::from_raw_mode(0o666)).map_err(|it| place.told(it))?;
-    File::from(file).write_all(text.as_bytes()).map_err(|error| {
+    let mut file = place.folder().create(name, Access::Usual).map_err(|it| place.told(it))?;
+    file.write_all(text.as_bytes()).map_err(|error| {
         // No file is better than half of one.
-        unlinkat(place.folder(), name, AtFlags::empty()).ok();
+        place.folder().remove_file(name).ok();
         format!("{}: {error}", place.path.display())
     })
 }
@@ -222,8 +195,8 @@ pub(super) fn rewrite(
     until.check()?;
     let place = workspace.find(path, Missing::Make)?;
     let name = place.to_write()?;
-    match statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => {
+    match place.folder().stat(name) {
+        Err(fault) if fault.why() == Why::Missing => {
             create_at(&place, &rewritten("", text)?, until)?;
             Ok(format!("Created {}.", place.path.display()))
         }
@@ -254,15 +227,11 @@ fn edit(
     if after == before {
         return Ok(format!("{shown} is unchanged: the new text equals the old one."));
     }
-    if accessat(place.folder(), name, Access::WRITE_OK, AtFlags::empty()).is_err() {
+    if !place.folder().is_writable(name) {
         return Err(format!("{shown} is read-only"));
     }
     let draft = Draft::write(place, name, &after, &stat)?;
-    let is_same = |now: &Stat| {
-        let key = |it: &Stat| (it.st_dev, it.st_ino, it.st_size, it.st_mtime, it.st_mtime_nsec);
-        key(now) == key(&stat)
-    };
-    if !statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|now| is_same(&now)) {
+    if !place.folder().stat(name).is_ok_and(|now| now.version() == stat.version()) {
         return Err(format!("{shown} changed on disk in the meantime: read the file again"));
     }
     until.check()?;
@@ -288,28 +257,23 @@ impl<'a> Draft<'a> {
         if of.len() < 200 {
             name.push(of);
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let failed = |what: std::io::Error| format!("{}: {what}", place.path.display());
-        let file = openat(place.folder(), &name, flags, Mode::from_raw_mode(0o600))
-            .map_err(|it| failed(it.into()))?;
+        let created = place.folder().create(&name, Access::Private);
+        let mut file = created.map_err(|it| failed(it.into_error()))?;
         let draft = Draft { place, name, is_done: false };
-        let own = rustix::fs::fstat(&file).map_err(|it| failed(it.into()))?;
-        if (own.st_uid, own.st_gid) != (stat.st_uid, stat.st_gid) {
-            let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-            fchown(&file, Some(user), Some(group)).map_err(|_| {
-                failed(std::io::Error::other(
-                    "it belongs to another user, and an edit would change the owner",
-                ))
-            })?;
-        }
-        fchmod(&file, Mode::from_raw_mode(stat.st_mode & 0o777)).map_err(|it| failed(it.into()))?;
-        File::from(file).write_all(text.as_bytes()).map_err(failed)?;
+        make_like(&file, stat).map_err(|unlike| match unlike {
+            Unlike::Owner => failed(std::io::Error::other(
+                "it belongs to another user, and an edit would change the owner",
+            )),
+            Unlike::Failed(error) => failed(error),
+        })?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
         Ok(draft)
     }
 
     fn put_in_place(mut self, name: &OsStr) -> Result<(), String> {
         let folder = self.place.folder();
-        renameat(folder, &self.name, folder, name).map_err(|it| self.place.told(it))?;
+        folder.rename(&self.name, folder, name).map_err(|it| self.place.told(it))?;
         self.is_done = true;
         Ok(())
     }
@@ -318,7 +282,7 @@ impl<'a> Draft<'a> {
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            unlinkat(self.place.folder(), &self.name, AtFlags::empty()).ok();
+            self.place.folder().remove_file(&self.name).ok();
         }
     }
 }

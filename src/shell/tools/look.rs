@@ -11,16 +11,14 @@ mod words;
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, Metadata},
+    fs::{self, Metadata},
     io::{ErrorKind, Read as _},
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     rc::Rc,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, SystemTime},
 };
 
-use rustix::{fs::Stat, io::Errno};
 use tokio::task::{spawn_blocking, spawn_local};
 
 pub(crate) use self::unsaved::real_path;
@@ -39,7 +37,15 @@ use crate::{
     builtin_tools::lsp::Editors,
     config::ToolsConfig,
     core::event::{Event, Grep, Look, Seen, Unreadable, Word, WordHits, WordMatch, Write, WriteFault, Wrote},
-    shell::{inbox::Events, private::Files, process::EditorLink},
+    shell::{
+        inbox::Events,
+        os::{
+            fault::Why,
+            files::{Times, identity, times},
+        },
+        private::Files,
+        process::EditorLink,
+    },
     util::fnv::fnv1a,
 };
 
@@ -86,21 +92,14 @@ struct Stamps {
 struct Stamp {
     place: (u64, u64),
     size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+    times: Times,
     /// The hash of the content, if the file was so young that its times prove nothing.
     content: Option<u64>,
 }
 
 impl Stamp {
     fn of(it: &Metadata) -> Stamp {
-        Stamp {
-            place: (it.dev(), it.ino()),
-            size: it.size(),
-            modified: (it.mtime(), it.mtime_nsec()),
-            changed: (it.ctime(), it.ctime_nsec()),
-            content: None,
-        }
+        Stamp { place: identity(it), size: it.len(), times: times(it), content: None }
     }
 
     fn is_same_but_for_content(&self, other: &Stamp) -> bool {
@@ -535,7 +534,7 @@ fn stamp_of_target(
 ) -> Option<Stamp> {
     let place = workspace.find(path.to_str()?, Missing::Refuse).ok()?;
     let (file, _) = place.open_plain().ok()?;
-    let meta = File::from(file).metadata().ok()?;
+    let meta = file.metadata().ok()?;
     Some(stamped(&meta, before, now, || content(&place).ok()))
 }
 
@@ -571,15 +570,15 @@ fn text(workspace: &Workspace, path: &Path) -> Result<String, Unreadable> {
 }
 
 fn content(place: &Place) -> Result<Vec<u8>, Unreadable> {
-    let (file, stat): (_, Stat) = place.open_plain().map_err(|errno| match errno {
-        Errno::NOENT | Errno::NOTDIR => Unreadable::Missing,
-        Errno::ISDIR => Unreadable::Folder,
+    let (file, stat) = place.open_plain().map_err(|fault| match fault.why() {
+        Why::Missing | Why::NotFolder => Unreadable::Missing,
+        Why::IsFolder => Unreadable::Folder,
         _ => Unreadable::Denied,
     })?;
-    if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > MOST_OF_FILE {
+    if stat.size() > MOST_OF_FILE {
         return Err(Unreadable::Large);
     }
     let mut bytes = Vec::new();
-    File::from(file).take(MOST_OF_FILE + 1).read_to_end(&mut bytes).map_err(|_| Unreadable::Denied)?;
+    file.take(MOST_OF_FILE + 1).read_to_end(&mut bytes).map_err(|_| Unreadable::Denied)?;
     if bytes.len() as u64 > MOST_OF_FILE { Err(Unreadable::Large) } else { Ok(bytes) }
 }

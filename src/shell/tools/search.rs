@@ -6,7 +6,7 @@
 use std::{
     fs::File,
     io::{self, Read},
-    path::Path,
+    path::{Path, is_separator},
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -61,7 +61,7 @@ impl Pattern {
     fn new(pattern: &str, workspace: &Workspace) -> Result<Pattern, String> {
         let pattern = pattern.trim();
         let below = pattern.strip_prefix("./").unwrap_or_else(|| workspace.below(pattern));
-        let glob = if below.contains('/') { below.to_owned() } else { format!("**/{below}") };
+        let glob = if below.contains(is_separator) { below.to_owned() } else { format!("**/{below}") };
         let glob = GlobBuilder::new(&glob).literal_separator(true).case_insensitive(true).build();
         let glob = glob.map_err(|error| format!("invalid glob pattern {pattern:?}: {}", error.kind()))?;
         Ok(Pattern(glob.compile_matcher()))
@@ -140,12 +140,12 @@ pub(super) fn by_content(
             }
             let Some(place) = workspace.found(&path) else { continue };
             let Ok((file, stat)) = place.open_file() else { continue };
-            if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > limits.max_file as u64 {
+            if stat.size() > limits.max_file as u64 {
                 n_large += 1;
                 continue;
             }
             let name = shown_path(&place.path);
-            found.look(&mut searcher, &matcher, Watched { file: File::from(file), until }, &name);
+            found.look(&mut searcher, &matcher, Watched { file, until }, &name);
             if found.is_full {
                 return Ok(found.text + "[… more lines omitted: use a narrower query]");
             }

@@ -6,9 +6,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::File,
     io::Read as _,
-    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     rc::Rc,
 };
@@ -17,9 +15,9 @@ use ignore::{
     Match,
     gitignore::{Gitignore, GitignoreBuilder},
 };
-use rustix::fs::{Dir, FileType};
 
-use super::{files::kind_of, search::Until, workspace::Workspace};
+use super::{search::Until, workspace::Workspace};
+use crate::shell::os::fault::Kind;
 
 /// The maximum size of an ignore file. A larger one has no effect.
 const MOST_OF_LIST: u64 = 256 << 10;
@@ -67,9 +65,9 @@ impl<'a> Walk<'a> {
     fn list(&mut self, path: &Path, above: Rc<Rules>) {
         let Some(place) = self.workspace.found(path) else { return };
         let Ok(folder) = place.open_folder() else { return self.closed.push(path.to_owned()) };
-        let Ok(dir) = Dir::read_from(&folder) else { return self.closed.push(path.to_owned()) };
-        let mut names: Vec<(OsString, FileType)> = Vec::new();
-        for entry in dir {
+        let Ok(entries) = folder.entries() else { return self.closed.push(path.to_owned()) };
+        let mut names: Vec<(OsString, Kind)> = Vec::new();
+        for entry in entries {
             if self.until.check().is_err() {
                 return;
             }
@@ -77,19 +75,15 @@ impl<'a> Walk<'a> {
                 self.closed.push(path.to_owned());
                 break;
             };
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            let kind = kind_of(&folder, name, entry.file_type());
-            if name != "." && name != ".." {
-                names.push((name.to_owned(), kind));
-            }
+            names.push(entry);
         }
         names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let rules = self.rules(path, &names, above);
         for (name, kind) in names.into_iter().rev() {
             let is_folder = match kind {
-                FileType::Directory => true,
-                FileType::RegularFile => false,
-                _ => continue,
+                Kind::Folder => true,
+                Kind::File => false,
+                Kind::Link | Kind::Other => continue,
             };
             let path = path.join(&name);
             if name != ".git" && !rules.ignores(&path, is_folder) {
@@ -98,7 +92,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn rules(&self, path: &Path, names: &[(OsString, FileType)], above: Rc<Rules>) -> Rc<Rules> {
+    fn rules(&self, path: &Path, names: &[(OsString, Kind)], above: Rc<Rules>) -> Rc<Rules> {
         let has = |name: &str| names.binary_search_by(|it| it.0.as_os_str().cmp(OsStr::new(name))).is_ok();
         let read = |name: &str| self.rules_of(path, &path.join(name));
         let is_repository = has(".git");
@@ -115,12 +109,12 @@ impl<'a> Walk<'a> {
 
     fn rules_of(&self, folder: &Path, list: &Path) -> Option<Gitignore> {
         let (file, stat) = self.workspace.found(list)?.open_file().ok()?;
-        if u64::try_from(stat.st_size).ok()? > MOST_OF_LIST {
+        if stat.size() > MOST_OF_LIST {
             tracing::debug!(list = %list.display(), "ignored a list that is too long");
             return None;
         }
         let mut bytes = Vec::new();
-        File::from(file).take(MOST_OF_LIST).read_to_end(&mut bytes).ok()?;
+        file.take(MOST_OF_LIST).read_to_end(&mut bytes).ok()?;
         let mut builder = GitignoreBuilder::new(folder);
         for line in String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').lines() {
             // A line that is not a pattern has no effect.

@@ -8,15 +8,15 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     ffi::{OsStr, OsString},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    os::unix::ffi::OsStrExt,
-    path::{Component, Path, PathBuf},
+    fs::File,
+    path::{Component, Path, PathBuf, is_separator},
     sync::{Mutex, PoisonError},
 };
 
-use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, readlinkat, statat},
-    io::Errno,
+use crate::shell::os::{
+    fault::{Fault, Kind, Why},
+    files::{canonicalize, rest_of},
+    folder::{Folder, Stat, is_name},
 };
 
 /// How many links a path may lead through, as in Linux.
@@ -24,17 +24,8 @@ const MOST_LINKS: usize = 40;
 /// How many names a path may have. Each is an open folder.
 const MOST_NAMES: usize = 128;
 
-/// A folder need not be readable to open its entries.
-#[cfg(target_os = "linux")]
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-#[cfg(not(target_os = "linux"))]
-const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// A pipe, a device, or a socket is no file to open.
-const NOT_PLAIN: Errno = Errno::NODEV;
-
 /// The folder with the history of a repository, and commands that git runs. Tools may not write there.
-const HISTORY: &[u8] = b".git";
+const HISTORY: &str = ".git";
 
 /// The workspace folders at their first use. A command may replace one by a link, which would then be the workspace.
 ///
@@ -46,14 +37,14 @@ pub(super) struct Known(Mutex<BTreeMap<PathBuf, Identity>>);
 type Identity = (PathBuf, u64, u64);
 
 /// An open folder with its identity.
-type Opened = (OwnedFd, Identity);
+type Opened = (Folder, Identity);
 
 impl Known {
     /// Opens a folder, if it is still the same. `None`: it does not exist.
     fn open(&self, path: &Path) -> Option<Result<Root, String>> {
         self.open_by(path, |real| match real {
             Some(real) => open_folder(real),
-            None => open_folder(path.canonicalize().ok()?),
+            None => open_folder(canonicalize(path).ok()?),
         })
     }
 
@@ -78,13 +69,13 @@ impl Known {
 struct Changed;
 
 fn open_folder(real: PathBuf) -> Option<Result<Opened, Changed>> {
-    let folder = match openat(CWD, &real, FOLDER, Mode::empty()) {
+    let folder = match Folder::open(&real) {
         Ok(folder) => folder,
-        Err(Errno::LOOP | Errno::NOTDIR) => return Some(Err(Changed)),
+        Err(fault) if matches!(fault.why(), Why::Links | Why::NotFolder) => return Some(Err(Changed)),
         Err(_) => return None,
     };
-    let stat = fstat(&folder).ok()?;
-    Some(Ok((folder, (real, stat.st_dev, stat.st_ino))))
+    let (device, inode) = folder.identity().ok()?;
+    Some(Ok((folder, (real, device, inode))))
 }
 
 /// The workspace folders.
@@ -95,7 +86,7 @@ pub(super) struct Workspace {
 
 #[derive(Debug)]
 struct Root {
-    folder: OwnedFd,
+    folder: Folder,
     /// The editor's path.
     path: PathBuf,
     /// The path without links.
@@ -105,7 +96,7 @@ struct Root {
 /// A name in a folder of the workspace, for an existing or a missing file.
 #[derive(Debug)]
 pub(super) struct Place {
-    folder: OwnedFd,
+    folder: Folder,
     /// `None`: the folder itself.
     name: Option<OsString>,
     /// The absolute path for people and models.
@@ -149,7 +140,7 @@ impl Workspace {
     /// folder is resolved: the rest is for [`Workspace::find`].
     pub(super) fn entered(&self, path: &Path) -> Option<PathBuf> {
         for way in path.ancestors().take(MOST_NAMES) {
-            let Ok(real) = way.canonicalize() else { continue };
+            let Ok(real) = canonicalize(way) else { continue };
             let Some(root) = self.roots.iter().find(|it| it.real == real) else { continue };
             let mut entered = root.path.clone();
             for part in path.strip_prefix(way).ok()?.components() {
@@ -168,7 +159,7 @@ impl Workspace {
     /// Removes the workspace folder from the beginning of a pattern.
     pub(super) fn below<'a>(&self, pattern: &'a str) -> &'a str {
         let paths = self.roots.iter().flat_map(|it| [&it.path, &it.real]);
-        let below = |root: &PathBuf| pattern.strip_prefix(root.to_str()?)?.strip_prefix('/');
+        let below = |root: &PathBuf| pattern.strip_prefix(root.to_str()?)?.strip_prefix(is_separator);
         paths.filter_map(below).min_by_key(|it| it.len()).unwrap_or(pattern)
     }
 
@@ -190,8 +181,8 @@ impl Workspace {
             return Some((0, path.to_owned()));
         }
         let below = |(at, root): (usize, &Root)| {
-            let rest = path.strip_prefix(&root.path).or_else(|_| path.strip_prefix(&root.real)).ok()?;
-            Some((at, rest.to_owned()))
+            let rest = rest_of(path, &root.path).or_else(|| rest_of(path, &root.real))?;
+            Some((at, rest))
         };
         let found = self.roots.iter().enumerate().filter_map(below);
         // Of nested folders, the inner one.
@@ -213,8 +204,9 @@ impl Workspace {
                 walk.back()?;
                 continue;
             };
+            let name = walk.spelled(name)?;
             if walk.names.len() == MOST_NAMES {
-                return Err(Refusal::Errno(Errno::NAMETOOLONG));
+                return Err(Why::TooLong.into());
             }
             let is_last = walk.todo.is_empty();
             if walk.is_link(&name)? {
@@ -241,36 +233,45 @@ impl Workspace {
 #[derive(Debug)]
 enum Refusal {
     Outside,
-    Errno(Errno),
+    Fault(Fault),
 }
 
 impl Refusal {
     fn told(self, workspace: &Workspace, path: &str) -> String {
         match self {
             Refusal::Outside => workspace.outside(path),
-            Refusal::Errno(errno) => told(Path::new(path), errno),
+            Refusal::Fault(fault) => told(Path::new(path), fault),
         }
     }
 }
 
-impl From<Errno> for Refusal {
-    fn from(errno: Errno) -> Refusal {
-        Refusal::Errno(errno)
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal::Fault(fault)
+    }
+}
+
+impl From<Why> for Refusal {
+    fn from(why: Why) -> Refusal {
+        Refusal::Fault(why.into())
     }
 }
 
 /// An error at a path, in words.
-pub(super) fn told(path: &Path, errno: Errno) -> String {
+pub(super) fn told(path: &Path, fault: Fault) -> String {
     let path = path.display();
-    match errno {
-        Errno::NOENT => format!("{path}: no such file or folder"),
-        Errno::NOTDIR => format!("{path}: a parent is not a folder"),
-        Errno::ISDIR => format!("{path} is a folder"),
-        Errno::EXIST => format!("{path} already exists: edit it instead"),
-        Errno::ACCESS | Errno::PERM => format!("{path}: permission denied"),
-        Errno::LOOP => format!("{path}: too many levels of symbolic links"),
-        Errno::NAMETOOLONG => format!("{path} is too long"),
-        other => format!("{path}: {}", std::io::Error::from(other)),
+    match fault.why() {
+        Why::Missing => format!("{path}: no such file or folder"),
+        Why::NotFolder => format!("{path}: a parent is not a folder"),
+        Why::IsFolder => format!("{path} is a folder"),
+        Why::Exists => format!("{path} already exists: edit it instead"),
+        Why::Denied => format!("{path}: permission denied"),
+        Why::Links => format!("{path}: too many levels of symbolic links"),
+        Why::TooLong => format!("{path} is too long"),
+        Why::BadName => format!("{path}: on this system a file cannot have such a name"),
+        Why::TooLarge | Why::NotPlain | Why::Stale | Why::Unsupported | Why::Other => {
+            format!("{path}: {fault}")
+        }
     }
 }
 
@@ -286,7 +287,7 @@ struct Walk<'a> {
     workspace: &'a Workspace,
     root: usize,
     /// The folders below the root, with their names.
-    folders: Vec<OwnedFd>,
+    folders: Vec<Folder>,
     names: Vec<OsString>,
     todo: VecDeque<Step>,
     n_links: usize,
@@ -297,8 +298,8 @@ impl Walk<'_> {
         &self.workspace.roots[self.root]
     }
 
-    fn folder(&self) -> BorrowedFd<'_> {
-        self.folders.last().map_or_else(|| self.root().folder.as_fd(), AsFd::as_fd)
+    fn folder(&self) -> &Folder {
+        self.folders.last().unwrap_or(&self.root().folder)
     }
 
     /// Adds the steps of a relative path before all others.
@@ -321,24 +322,33 @@ impl Walk<'_> {
     }
 
     fn is_link(&self, name: &OsStr) -> Result<bool, Refusal> {
-        match statat(self.folder(), name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Symlink),
-            Err(Errno::NOENT) => Ok(false),
-            Err(errno) => Err(errno.into()),
+        match self.folder().stat(name) {
+            Ok(stat) => Ok(stat.kind() == Kind::Link),
+            Err(fault) if fault.why() == Why::Missing => Ok(false),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    /// A name as it is. A system may have another name for the history, which must not lead into it.
+    fn spelled(&self, name: OsString) -> Result<OsString, Refusal> {
+        let history = OsStr::new(HISTORY);
+        match is_name(&name) {
+            true if self.folder().is_spelling_of(&name, history) => Ok(history.to_owned()),
+            true => Ok(name),
+            false => Err(Why::BadName.into()),
         }
     }
 
     fn follow_link(&mut self, name: &OsStr) -> Result<(), Refusal> {
         self.n_links += 1;
         if self.n_links > MOST_LINKS {
-            return Err(Errno::LOOP.into());
+            return Err(Why::Links.into());
         }
-        let target = readlinkat(self.folder(), name, Vec::new())?;
-        let target = Path::new(OsStr::from_bytes(target.as_bytes()));
+        let target = self.folder().read_link(name)?;
         if target.is_relative() {
-            return self.follow(target);
+            return self.follow(&target);
         }
-        let (root, rest) = self.workspace.enter(target).ok_or(Refusal::Outside)?;
+        let (root, rest) = self.workspace.enter(&target).ok_or(Refusal::Outside)?;
         self.root = root;
         self.folders.clear();
         self.names.clear();
@@ -347,18 +357,18 @@ impl Walk<'_> {
 
     /// Enters a folder, which must not have become a link meanwhile.
     fn enter(&mut self, name: OsString, missing: Missing) -> Result<(), Refusal> {
-        let folder = match openat(self.folder(), &name, FOLDER, Mode::empty()) {
-            Err(Errno::NOENT) if missing == Missing::Make => {
+        let folder = match self.folder().enter(&name) {
+            Err(fault) if fault.why() == Why::Missing && missing == Missing::Make => {
                 // A missing folder before `..` is an error.
                 if self.todo.iter().any(|it| matches!(it, Step::Back)) {
-                    return Err(Errno::NOENT.into());
+                    return Err(fault.into());
                 }
                 is_writable(self.names.iter().chain([&name]))?;
-                match mkdirat(self.folder(), &name, Mode::from_raw_mode(0o777)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(errno.into()),
+                match self.folder().make(&name) {
+                    Err(fault) if fault.why() != Why::Exists => return Err(fault.into()),
+                    Ok(()) | Err(_) => {}
                 }
-                openat(self.folder(), &name, FOLDER, Mode::empty())?
+                self.folder().enter(&name)?
             }
             other => other?,
         };
@@ -373,23 +383,23 @@ impl Walk<'_> {
         let path = self.names.iter().fold(self.root().path.clone(), |path, name| path.join(name));
         let folder = match self.folders.pop() {
             Some(folder) => folder,
-            None => rustix::io::fcntl_dupfd_cloexec(&self.root().folder, 0)?,
+            None => self.root().folder.try_clone()?,
         };
         Ok(Place { folder, name, path, names: self.names })
     }
 }
 
-fn is_writable<'a>(names: impl IntoIterator<Item = &'a OsString>) -> Result<(), Errno> {
-    match names.into_iter().any(|it| it.as_bytes().eq_ignore_ascii_case(HISTORY)) {
-        true => Err(Errno::PERM),
+fn is_writable<'a>(names: impl IntoIterator<Item = &'a OsString>) -> Result<(), Why> {
+    match names.into_iter().any(|it| it.eq_ignore_ascii_case(HISTORY)) {
+        true => Err(Why::Denied),
         false => Ok(()),
     }
 }
 
 impl Place {
     /// The folder that contains it, or that it is.
-    pub(super) fn folder(&self) -> BorrowedFd<'_> {
-        self.folder.as_fd()
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// Its name in the folder, for writing.
@@ -397,45 +407,32 @@ impl Place {
         if is_writable(&self.names).is_err() {
             return Err(format!("{}: this tool does not access .git", self.path.display()));
         }
-        self.name.as_deref().ok_or_else(|| self.told(Errno::ISDIR))
+        self.name.as_deref().ok_or_else(|| self.told(Why::IsFolder.into()))
     }
 
     /// An error there, in words.
-    pub(super) fn told(&self, errno: Errno) -> String {
-        told(&self.path, errno)
+    pub(super) fn told(&self, fault: Fault) -> String {
+        told(&self.path, fault)
     }
 
     /// Opens a plain file for reading: a pipe or a device may wait forever.
-    pub(super) fn open_file(&self) -> Result<(OwnedFd, Stat), String> {
-        self.open_plain().map_err(|errno| match errno {
-            NOT_PLAIN => format!("{} is not a regular file", self.path.display()),
-            other => self.told(other),
+    pub(super) fn open_file(&self) -> Result<(File, Stat), String> {
+        self.open_plain().map_err(|fault| match fault.why() {
+            Why::NotPlain => format!("{} is not a regular file", self.path.display()),
+            _ => self.told(fault),
         })
     }
 
-    /// The same, with the error as it is, or [`NOT_PLAIN`].
-    pub(super) fn open_plain(&self) -> Result<(OwnedFd, Stat), Errno> {
-        let name = self.name.as_deref().ok_or(Errno::ISDIR)?;
-        let is_plain = |stat: &Stat| match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok(()),
-            FileType::Directory => Err(Errno::ISDIR),
-            _ => Err(NOT_PLAIN),
-        };
-        is_plain(&statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?)?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = openat(&self.folder, name, flags, Mode::empty())?;
-        let stat = fstat(&file)?;
-        is_plain(&stat)?;
-        Ok((file, stat))
+    /// The same, with the error as it is, or [`Why::NotPlain`].
+    pub(super) fn open_plain(&self) -> Result<(File, Stat), Fault> {
+        self.folder.open_plain(self.name.as_deref().ok_or(Why::IsFolder)?)
     }
 
     /// Opens the folder for listing.
-    pub(super) fn open_folder(&self) -> Result<OwnedFd, String> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let name = self.name.as_deref().unwrap_or(OsStr::new("."));
-        openat(&self.folder, name, flags, Mode::empty()).map_err(|errno| match errno {
-            Errno::NOTDIR => format!("{} is not a folder", self.path.display()),
-            errno => self.told(errno),
+    pub(super) fn open_folder(&self) -> Result<Folder, String> {
+        self.folder.to_list(self.name.as_deref()).map_err(|fault| match fault.why() {
+            Why::NotFolder => format!("{} is not a folder", self.path.display()),
+            _ => self.told(fault),
         })
     }
 }

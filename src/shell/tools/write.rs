@@ -13,14 +13,8 @@ mod tests;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
-    os::fd::{AsFd as _, OwnedFd},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
-};
-
-use rustix::{
-    fs::{Access, AtFlags, Mode, OFlags, Stat, accessat, fsync, openat, statat},
-    io::Errno,
 };
 
 use self::entry::{Done, Entry, Spot, read};
@@ -29,10 +23,14 @@ use super::workspace::{Missing, Place, Workspace};
 use crate::{
     builtin_tools::lsp::FileChange,
     core::event::{Write, WriteFault},
+    shell::os::{
+        fault::{Fault, Why},
+        folder::Stat,
+    },
 };
 
 /// A moment at which tests let it fail, or end lspool.
-pub(super) type Moment<'a> = &'a dyn Fn() -> Result<(), Errno>;
+pub(super) type Moment<'a> = &'a dyn Fn() -> Result<(), Fault>;
 
 /// Never fails.
 pub(super) const UNDISTURBED: Moment<'static> = &|| Ok(());
@@ -144,7 +142,7 @@ impl Plan {
                         return Err(WriteFault::Refused(what));
                     }
                     let spot = Spot::new(place)?;
-                    if accessat(spot.folder(), &spot.name, Access::WRITE_OK, AtFlags::empty()).is_err() {
+                    if !spot.folder().is_writable(&spot.name) {
                         return Err(WriteFault::Refused(format!("{} is read-only", file.display())));
                     }
                     let (draft, backup) = (beside(&spot.name, "new"), Some(beside(&spot.name, "old")));
@@ -190,10 +188,10 @@ impl Plan {
         match missing.last() {
             None => {
                 let spot = Spot::new(find(workspace, file)?)?;
-                match statat(spot.folder(), &spot.name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Err(Errno::NOENT) => Ok(spot),
+                match spot.folder().stat(&spot.name) {
+                    Err(fault) if fault.why() == Why::Missing => Ok(spot),
                     Ok(_) => changed(file),
-                    Err(errno) => Err(failed(file)(errno)),
+                    Err(fault) => Err(failed(file)(fault)),
                 }
             }
             Some(outer) => {
@@ -236,15 +234,15 @@ impl Plan {
             self.n_begun += 1;
             entry.keep_old().map_err(failed(entry.path()))?;
             moment().map_err(failed(entry.path()))?;
-            entry.replace().map_err(|errno| match errno {
-                Errno::STALE => WriteFault::Changed(entry.path().to_owned()),
-                other => failed(entry.path())(other),
+            entry.replace().map_err(|fault| match fault.why() {
+                Why::Stale => WriteFault::Changed(entry.path().to_owned()),
+                _ => failed(entry.path())(fault),
             })?;
             moment().map_err(failed(entry.path()))?;
             folders.extend(entry.open_folders());
         }
         for folder in folders {
-            fsync(folder).map_err(|it| WriteFault::Failed(format!("cannot sync a folder: {it}")))?;
+            folder.sync().map_err(|it| WriteFault::Failed(format!("cannot sync a folder: {it}")))?;
         }
         moment().map_err(|it| WriteFault::Failed(it.to_string()))
     }
@@ -284,7 +282,9 @@ impl Plan {
         self.entries.iter().for_each(Entry::clean);
     }
 
-    fn remove_made(&self, workspace: &Workspace) {
+    fn remove_made(&mut self, workspace: &Workspace) {
+        // Some systems do not remove a folder that is open.
+        self.entries.clear();
         journal::remove_folders(workspace, &self.made);
     }
 }
@@ -307,8 +307,8 @@ fn content(text: &str, has_mark: bool) -> Vec<u8> {
     [mark, text.as_bytes()].concat()
 }
 
-fn failed(file: &Path) -> impl FnOnce(Errno) -> WriteFault {
-    move |errno| WriteFault::Failed(super::workspace::told(file, errno))
+fn failed(file: &Path) -> impl FnOnce(Fault) -> WriteFault {
+    move |fault| WriteFault::Failed(super::workspace::told(file, fault))
 }
 
 /// The place of a file, through links inside the workspace.
@@ -349,9 +349,9 @@ fn there(workspace: &Workspace, file: &Path, before: Option<u64>) -> Result<(Spo
 fn missing_folders(workspace: &Workspace, file: &Path) -> Vec<PathBuf> {
     let is_missing = |it: &&Path| {
         it.to_str().is_some_and(|name| match workspace.find(name, Missing::Refuse) {
-            Ok(place) => place.to_write().is_ok_and(|name| {
-                matches!(statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
-            }),
+            Ok(place) => place
+                .to_write()
+                .is_ok_and(|name| place.folder().stat(name).is_err_and(|fault| fault.why() == Why::Missing)),
             Err(_) => matches!(
                 std::fs::symlink_metadata(it),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound
@@ -359,12 +359,6 @@ fn missing_folders(workspace: &Workspace, file: &Path) -> Vec<PathBuf> {
         })
     };
     file.ancestors().skip(1).take_while(is_missing).map(Path::to_owned).collect()
-}
-
-/// Opens a folder so that it can be synced.
-fn to_sync(spot: &Spot) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(spot.folder().as_fd(), ".", flags, Mode::empty()).ok()
 }
 
 /// The folders of several paths, each once.

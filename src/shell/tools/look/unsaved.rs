@@ -10,7 +10,10 @@ use super::{MOST_OF_FILE, Stamp, text};
 use crate::{
     builtin_tools::lsp::{EditorDocument, EditorDocuments, Editors},
     core::event::Unreadable,
-    shell::tools::workspace::{Missing, Workspace},
+    shell::{
+        os::files::{Times, canonicalize},
+        tools::workspace::{Missing, Workspace},
+    },
     util::fnv::fnv1a,
 };
 
@@ -84,8 +87,7 @@ impl Unsaved {
         Some(Stamp {
             place: (NO_FILE, NO_FILE),
             size: NO_FILE,
-            modified: (0, 0),
-            changed: (0, 0),
+            times: Times::default(),
             content: Some(content),
         })
     }
@@ -112,5 +114,5 @@ pub(super) fn documents_in<'a>(
 
 /// A path without links. Of a file that does not exist, its folder must.
 pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
-    path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+    canonicalize(path).ok().or_else(|| Some(canonicalize(path.parent()?).ok()?.join(path.file_name()?)))
 }

@@ -2,7 +2,7 @@
 //!
 //! **A file that cannot be read and may hold the word is not passed over in silence.**
 
-use std::{fs::File, io::Read as _, path::Path};
+use std::{io::Read as _, path::Path};
 
 use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
@@ -93,8 +93,7 @@ impl WordSearch {
 
     /// Whether a file that is too large to be read holds the bytes of the word, or that is not known.
     fn is_in_large(&self, place: &Place, until: &Until<'_>) -> bool {
-        let Ok((file, _)) = place.open_plain() else { return true };
-        let mut file = File::from(file);
+        let Ok((mut file, _)) = place.open_plain() else { return true };
         let overlap = self.finder.needle().len().saturating_sub(1);
         let (mut buffer, mut kept) = (vec![0; (1 << 20) + overlap], 0);
         while until.check().is_ok() {

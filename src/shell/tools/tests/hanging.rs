@@ -16,6 +16,7 @@ use crate::{
     rpc::{Frame, RawId},
     shell::{
         inbox::inbox,
+        os::command::UNCONFINED,
         process::{Commands, GroupLeader, Request, Spawned, Starting, Waiting, World},
         tools::Tools,
     },
@@ -183,7 +184,7 @@ fn unconfined_commands_are_announced_once() {
                 let Ok(Event::ToolRan(answer)) = timeout(Duration::from_mins(1), inbox.next()).await else {
                     panic!("nothing is answered");
                 };
-                said.push(String::from_utf8_lossy(answer.result().unwrap()).contains("no Landlock"));
+                said.push(String::from_utf8_lossy(answer.result().unwrap()).contains(UNCONFINED));
             }
             said
         })

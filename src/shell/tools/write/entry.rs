@@ -4,20 +4,21 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::{Read as _, Write as _},
-    os::fd::{BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    fs::{
-        AtFlags, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, linkat, openat, renameat, statat,
-        unlinkat,
+use super::BYTE_ORDER_MARK;
+use crate::{
+    core::event::WriteFault,
+    shell::{
+        os::{
+            fault::{Access, Fault, Unlike, Why},
+            folder::{Folder, Stat, make_like, permit_like},
+        },
+        tools::workspace::Place,
     },
-    io::Errno,
+    util::fnv::fnv1a,
 };
-
-use super::{BYTE_ORDER_MARK, to_sync};
-use crate::{core::event::WriteFault, shell::tools::workspace::Place, util::fnv::fnv1a};
 
 /// The largest file that is written, in bytes.
 const MOST_OF_FILE: u64 = 16 << 20;
@@ -42,21 +43,21 @@ impl Spot {
         Spot { place, name, path: path.to_owned() }
     }
 
-    pub(super) fn folder(&self) -> BorrowedFd<'_> {
+    pub(super) fn folder(&self) -> &Folder {
         self.place.folder()
     }
 
     fn stat(&self, name: &OsStr) -> Option<Stat> {
-        statat(self.folder(), name, AtFlags::SYMLINK_NOFOLLOW).ok()
+        self.folder().stat(name).ok()
     }
 
     fn is_missing(&self, name: &OsStr) -> bool {
-        matches!(statat(self.folder(), name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+        self.folder().stat(name).is_err_and(|fault| fault.why() == Why::Missing)
     }
 
     /// What the file there is known by.
     pub(super) fn inode(&self) -> Option<(u64, u64)> {
-        self.stat(&self.name).map(|it| (it.st_dev, it.st_ino))
+        self.stat(&self.name).map(|it| it.identity())
     }
 
     fn hash(&self, name: &OsStr) -> Option<u64> {
@@ -64,7 +65,7 @@ impl Spot {
     }
 
     fn remove(&self, name: &OsStr) {
-        unlinkat(self.folder(), name, AtFlags::empty()).ok();
+        self.folder().remove_file(name).ok();
     }
 }
 
@@ -74,31 +75,23 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// Reads a plain file. `None`: it is missing.
-pub(super) fn read(place: &Place) -> Result<Option<(Vec<u8>, Stat)>, Errno> {
-    match place.open_plain() {
-        Ok((file, stat)) => take(file, stat).map(Some),
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno),
-    }
+pub(super) fn read(place: &Place) -> Result<Option<(Vec<u8>, Stat)>, Fault> {
+    take(place.open_plain())
 }
 
-fn read_at(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Option<(Vec<u8>, Stat)>, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match openat(folder, name, flags, Mode::empty()) {
-        Ok(file) => {
-            let stat = fstat(&file)?;
-            take(file, stat).map(Some)
-        }
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno),
-    }
+fn read_at(folder: &Folder, name: &OsStr) -> Result<Option<(Vec<u8>, Stat)>, Fault> {
+    take(folder.open_plain(name))
 }
 
-fn take(file: OwnedFd, stat: Stat) -> Result<(Vec<u8>, Stat), Errno> {
+fn take(opened: Result<(File, Stat), Fault>) -> Result<Option<(Vec<u8>, Stat)>, Fault> {
+    let (file, stat) = match opened {
+        Ok(opened) => opened,
+        Err(fault) if fault.why() == Why::Missing => return Ok(None),
+        Err(fault) => return Err(fault),
+    };
     let mut bytes = Vec::new();
-    let read = File::from(file).take(MOST_OF_FILE + 1).read_to_end(&mut bytes);
-    read.map_err(|it| Errno::from_io_error(&it).unwrap_or(Errno::IO))?;
-    if bytes.len() as u64 > MOST_OF_FILE { Err(Errno::FBIG) } else { Ok((bytes, stat)) }
+    file.take(MOST_OF_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_OF_FILE { Err(Why::TooLarge.into()) } else { Ok(Some((bytes, stat))) }
 }
 
 /// Whether a change has been carried out.
@@ -128,11 +121,13 @@ impl Entry {
         }
     }
 
-    pub(super) fn open_folders(&self) -> Vec<OwnedFd> {
-        match self {
-            Entry::Put { spot, .. } | Entry::Remove { spot, .. } => to_sync(spot).into_iter().collect(),
-            Entry::Move { from, to, .. } => to_sync(from).into_iter().chain(to_sync(to)).collect(),
-        }
+    /// Its folders, to be synced.
+    pub(super) fn open_folders(&self) -> Vec<Folder> {
+        let spots = match self {
+            Entry::Put { spot, .. } | Entry::Remove { spot, .. } => vec![spot],
+            Entry::Move { from, to, .. } => vec![from, to],
+        };
+        spots.into_iter().filter_map(|it| it.folder().to_list(None).ok()).collect()
     }
 
     /// Writes the new text beside the file, with permissions and owner of the old one.
@@ -140,58 +135,52 @@ impl Entry {
         let Entry::Put { spot, draft, .. } = self else { return Ok(()) };
         let shown = spot.path.display();
         let failed = |what: std::io::Error| WriteFault::Failed(format!("{shown}: {what}"));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(if like.is_some() { 0o600 } else { 0o666 });
-        let file = openat(spot.folder(), draft, flags, mode).map_err(|it| failed(it.into()))?;
+        let access = if like.is_some() { Access::Private } else { Access::Usual };
+        let mut file = spot.folder().create(draft, access).map_err(|it| failed(it.into_error()))?;
         if let Some(like) = like {
-            let own = fstat(&file).map_err(|it| failed(it.into()))?;
-            if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid) {
-                let (user, group) = (Uid::from_raw(like.st_uid), Gid::from_raw(like.st_gid));
-                fchown(&file, Some(user), Some(group)).map_err(|_| {
+            make_like(&file, like).map_err(|unlike| match unlike {
+                Unlike::Owner => {
                     WriteFault::Refused(format!("{shown} belongs to another user, who would lose it"))
-                })?;
-            }
-            fchmod(&file, Mode::from_raw_mode(like.st_mode & 0o777)).map_err(|it| failed(it.into()))?;
+                }
+                Unlike::Failed(error) => failed(error),
+            })?;
         }
-        let mut file = File::from(file);
         file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
     }
 
     /// Whether the file is as it was when its text was read.
     pub(super) fn is_as_seen(&self, seen: &Stat) -> bool {
-        let key = |it: &Stat| (it.st_dev, it.st_ino, it.st_size, it.st_mtime, it.st_mtime_nsec);
         match self {
-            Entry::Put { spot, .. } => spot.stat(&spot.name).is_some_and(|now| key(&now) == key(seen)),
+            Entry::Put { spot, .. } => {
+                spot.stat(&spot.name).is_some_and(|now| now.version() == seen.version())
+            }
             Entry::Remove { .. } | Entry::Move { .. } => true,
         }
     }
 
     /// Keeps the old text under another name.
-    pub(super) fn keep_old(&self) -> Result<(), Errno> {
+    pub(super) fn keep_old(&self) -> Result<(), Fault> {
         let Entry::Put { spot, backup: Some(backup), .. } = self else { return Ok(()) };
         let folder = spot.folder();
-        match linkat(folder, &spot.name, folder, backup, AtFlags::empty()) {
-            Ok(()) => Ok(()),
+        match folder.link(&spot.name, backup) {
             // Some file systems know no hard links.
-            Err(Errno::PERM | Errno::NOTSUP | Errno::MLINK | Errno::NOSYS | Errno::ACCESS) => {
-                copy(folder, &spot.name, backup)
-            }
-            Err(errno) => Err(errno),
+            Err(fault) if fault.why() == Why::Unsupported => copy(folder, &spot.name, backup),
+            done => done,
         }
     }
 
-    /// Carries it out. [`Errno::STALE`]: there is something else than what was seen.
-    pub(super) fn replace(&self) -> Result<(), Errno> {
+    /// Carries it out. [`Why::Stale`]: there is something else than what was seen.
+    pub(super) fn replace(&self) -> Result<(), Fault> {
         match self {
             Entry::Put { spot, draft, before: Some(before), .. } => exchange(spot, draft, *before),
             Entry::Put { spot, draft, before: None, .. } => rename((spot, draft), (spot, &spot.name)),
             Entry::Remove { spot, backup, inode } => match spot.inode() == Some(*inode) {
                 true => rename((spot, &spot.name), (spot, backup)),
-                false => Err(Errno::STALE),
+                false => Err(Why::Stale.into()),
             },
             Entry::Move { from, to, inode } => match from.inode() == Some(*inode) {
                 true => rename((from, &from.name), (to, &to.name)),
-                false => Err(Errno::STALE),
+                false => Err(Why::Stale.into()),
             },
         }
     }
@@ -231,7 +220,7 @@ impl Entry {
             Entry::Put { spot, backup: Some(backup), before, .. } => spot.hash(backup) == *before,
             Entry::Put { backup: None, .. } | Entry::Move { .. } => true,
             Entry::Remove { spot, backup, inode } => {
-                spot.stat(backup).is_some_and(|it| (it.st_dev, it.st_ino) == *inode)
+                spot.stat(backup).is_some_and(|it| it.identity() == *inode)
             }
         }
     }
@@ -245,12 +234,12 @@ impl Entry {
     }
 
     /// Puts back what was there.
-    pub(super) fn undo(&self) -> Result<(), Errno> {
+    pub(super) fn undo(&self) -> Result<(), Fault> {
         match self {
             Entry::Put { spot, backup: Some(backup), .. } => {
-                renameat(spot.folder(), backup, spot.folder(), &spot.name)
+                spot.folder().rename(backup, spot.folder(), &spot.name)
             }
-            Entry::Put { spot, backup: None, .. } => unlinkat(spot.folder(), &spot.name, AtFlags::empty()),
+            Entry::Put { spot, backup: None, .. } => spot.folder().remove_file(&spot.name),
             Entry::Remove { spot, backup, .. } => rename((spot, backup), (spot, &spot.name)),
             Entry::Move { from, to, .. } => rename((to, &to.name), (from, &from.name)),
         }
@@ -271,54 +260,33 @@ impl Entry {
     }
 }
 
-fn copy(folder: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
-    let (bytes, stat) = read_at(folder, from)?.ok_or(Errno::NOENT)?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(folder, to, flags, Mode::from_raw_mode(0o600))?;
-    fchmod(&file, Mode::from_raw_mode(stat.st_mode & 0o777))?;
-    let mut file = File::from(file);
-    let written = file.write_all(&bytes).and_then(|()| file.sync_all());
-    written.map_err(|it| Errno::from_io_error(&it).unwrap_or(Errno::IO))
+fn copy(folder: &Folder, from: &OsStr, to: &OsStr) -> Result<(), Fault> {
+    let (bytes, stat) = read_at(folder, from)?.ok_or(Why::Missing)?;
+    let mut file = folder.create(to, Access::Private)?;
+    permit_like(&file, &stat)?;
+    Ok(file.write_all(&bytes).and_then(|()| file.sync_all())?)
 }
 
 /// Puts a new text in the place of the old one. Whatever is replaced is looked at: another program may have written it in
 /// the last moment.
-fn exchange(spot: &Spot, draft: &OsStr, before: u64) -> Result<(), Errno> {
+fn exchange(spot: &Spot, draft: &OsStr, before: u64) -> Result<(), Fault> {
     let folder = spot.folder();
-    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-    {
-        use rustix::fs::{RenameFlags, renameat_with};
-        let exchange = || renameat_with(folder, draft, folder, &spot.name, RenameFlags::EXCHANGE);
-        match exchange() {
-            Ok(()) if spot.hash(draft) == Some(before) => return unlinkat(folder, draft, AtFlags::empty()),
-            Ok(()) => {
-                exchange()?;
-                return Err(Errno::STALE);
-            }
-            // Some file systems cannot do that.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-            Err(errno) => return Err(errno),
+    match folder.exchange(draft, &spot.name) {
+        Ok(()) if spot.hash(draft) == Some(before) => return folder.remove_file(draft),
+        Ok(()) => {
+            folder.exchange(draft, &spot.name)?;
+            return Err(Why::Stale.into());
         }
+        Err(fault) if fault.why() == Why::Unsupported => {}
+        Err(fault) => return Err(fault),
     }
     match spot.hash(&spot.name) == Some(before) {
-        true => renameat(folder, draft, folder, &spot.name),
-        false => Err(Errno::STALE),
+        true => folder.rename(draft, folder, &spot.name),
+        false => Err(Why::Stale.into()),
     }
 }
 
 /// Gives something a name that nothing has.
-fn rename((from, name): (&Spot, &OsStr), (to, new): (&Spot, &OsStr)) -> Result<(), Errno> {
-    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-    {
-        use rustix::fs::{RenameFlags, renameat_with};
-        match renameat_with(from.folder(), name, to.folder(), new, RenameFlags::NOREPLACE) {
-            // Some file systems cannot do that at once.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-            done => return done,
-        }
-    }
-    match to.is_missing(new) {
-        true => renameat(from.folder(), name, to.folder(), new),
-        false => Err(Errno::EXIST),
-    }
+fn rename((from, name): (&Spot, &OsStr), (to, new): (&Spot, &OsStr)) -> Result<(), Fault> {
+    from.folder().rename_new(name, to.folder(), new)
 }

@@ -4,21 +4,25 @@
 //! the system releases in any case. So a journal without a lock is of a lspool that has died.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, is_separator},
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use rustix::fs::{AtFlags, FlockOperation, flock, unlinkat};
 use serde::{Deserialize, Serialize};
 
 use super::{
     Plan, distinct,
     entry::{Done, Entry, Spot},
 };
-use crate::shell::{private, teams::folder_name, tools::workspace::Workspace};
+use crate::shell::{
+    goals::NO_STATE,
+    os::files::{private_file, sync_folder},
+    private,
+    teams::folder_name,
+    tools::workspace::Workspace,
+};
 
 const ENDING: &str = "json";
 const HALF: &str = "half";
@@ -67,7 +71,7 @@ impl Journals {
     /// Writes the journal of an edit.
     pub(super) fn begin(&self, plan: &Plan) -> Result<Journal, String> {
         let Some(folder) = &self.folder else {
-            return Err("no folder for the journal of edits: set XDG_STATE_HOME or HOME".to_owned());
+            return Err(format!("no folder for the journal of edits: {NO_STATE}"));
         };
         let text = |it: &std::ffi::OsString| it.to_string_lossy().into_owned();
         let noted = |entry: &Entry| match entry {
@@ -97,16 +101,16 @@ fn write(folder: &Path, content: &[u8]) -> io::Result<Journal> {
     let (half, path) = (folder.join(&name).with_extension(HALF), folder.join(&name).with_extension(ENDING));
     // A process of this number may have left one.
     fs::remove_file(&half).ok();
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&half)?;
+    let mut file = private_file().write(true).create_new(true).open(&half)?;
     // Before it has its name: nobody takes it for that of a dead lspool.
-    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    file.try_lock()?;
     file.write_all(content)?;
     file.sync_all()?;
     if path.exists() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
     fs::rename(&half, &path)?;
-    File::open(folder)?.sync_all()?;
+    sync_folder(folder)?;
     Ok(Journal { path, _file: file })
 }
 
@@ -130,7 +134,7 @@ pub(in crate::shell::tools) fn recover(workspace: &Workspace, journals: &Journal
     let Ok(all) = fs::read_dir(folder) else { return };
     for path in distinct(all.flatten().map(|it| it.path())) {
         let Ok(mut file) = File::open(&path) else { continue };
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if file.try_lock().is_err() {
             continue;
         }
         match path.extension().and_then(|it| it.to_str()) {
@@ -191,6 +195,8 @@ fn settle(workspace: &Workspace, path: &Path, notes: Notes) {
     }
     tracing::warn!(%journal, "{what}");
     entries.iter().for_each(Entry::clean);
+    // Some systems do not remove a folder that is open.
+    drop(entries);
     remove_folders(workspace, &notes.made);
     fs::remove_file(path).ok();
 }
@@ -218,7 +224,7 @@ impl Noted {
             spot(moved.iter().find_map(new).as_deref().unwrap_or(path))
         };
         // Names beside the file only.
-        let plain = |it: &String| !it.contains('/') && it.starts_with(".lspool-");
+        let plain = |it: &String| !it.contains(is_separator) && it.starts_with(".lspool-");
         Some(match self {
             Noted::Put { file, draft, backup, before, after } => {
                 if !plain(&draft) || !backup.iter().all(plain) {
@@ -242,7 +248,7 @@ pub(super) fn remove_folders(workspace: &Workspace, made: &[PathBuf]) {
         if let Some(place) = workspace.found(folder)
             && let Ok(name) = place.to_write()
         {
-            unlinkat(place.folder(), name, AtFlags::REMOVEDIR).ok();
+            place.folder().remove_folder(name).ok();
         }
     }
 }

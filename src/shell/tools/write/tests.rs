@@ -181,7 +181,11 @@ fn failure_at_any_moment_puts_everything_back() {
         let left = Cell::new(fails_at);
         let moment: Moment<'_> = &|| {
             left.set(left.get() - 1);
-            if left.get() == 0 { Err(Errno::NOSPC) } else { Ok(()) }
+            if left.get() == 0 {
+                Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into())
+            } else {
+                Ok(())
+            }
         };
         let fault = disk.edit(changes(&disk), moment).unwrap_err();
         assert!(matches!(&fault, WriteFault::Failed(_)), "{fault:?}");

@@ -22,6 +22,16 @@ pub use self::{
 };
 use serde_json::{Value, json};
 
+/// What the terminal tool is for. Its shell differs between systems, and so does what confines it.
+const TERMINAL: &str = if cfg!(windows) {
+    "Run a command in PowerShell in the workspace folder and return its output and exit code. The command gets no \
+     input and is stopped when it takes too long; do not start background processes."
+} else {
+    "Run a command in a new shell in the workspace folder and return its output and exit code. \
+     The command gets no input and is stopped when it takes too long; do not start background \
+     processes. It can write only in the workspace and to temporary files."
+};
+
 /// The name of a tool without the prefix of the server.
 pub fn bare(name: &str) -> &str {
     name.strip_prefix("copilot.").unwrap_or(name)
@@ -181,9 +191,7 @@ impl Tool {
                 &["explanation", "filePath", "code"],
             ),
             Tool::Terminal => (
-                "Run a command in a new shell in the workspace folder and return its output and exit code. \
-                 The command gets no input and is stopped when it takes too long; do not start background \
-                 processes. It can write only in the workspace and to temporary files.",
+                TERMINAL,
                 &[
                     ("command", "string", "The command line to run."),
                     (

@@ -42,6 +42,8 @@ pub(crate) fn words(command: &str) -> Option<Vec<String>> {
                     match chars.next()? {
                         it if it == quote => break,
                         '$' | '`' | '\\' | '!' if quote == '"' => return None,
+                        // They end quoted text in PowerShell.
+                        '\u{2018}'..='\u{201f}' => return None,
                         it if it.is_control() => return None,
                         it => word.push(it),
                     }
@@ -129,6 +131,8 @@ mod tests {
             "\"`rm x`\"",
             "\"$X\"",
             "\"!x\"",
+            "'\u{2019}; rm x #'",
+            "\"\u{201d}; rm x #\"",
             "!x",
             "(x)",
             "'",

@@ -16,6 +16,8 @@ mod remote;
 mod roots;
 mod search;
 mod share;
+// Their paths and links are those of Unix.
+#[cfg(unix)]
 #[cfg(test)]
 mod tests;
 mod tools;

@@ -151,6 +151,7 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
@@ -174,6 +175,7 @@ mod tests {
         );
     }
 
+    #[cfg(unix)]
     #[test]
     fn copy_is_read_only_and_replaces_an_earlier_one() {
         let folder = tempfile::tempdir().unwrap();

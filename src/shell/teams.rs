@@ -225,6 +225,7 @@ fn lock_file(folder: &Path, name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
     use std::os::unix::fs::PermissionsExt as _;
 
     use tokio::runtime::LocalOptions;
@@ -232,6 +233,7 @@ mod tests {
     use super::*;
     use crate::shell::inbox::inbox;
 
+    #[cfg(unix)]
     #[test]
     fn team_folder_is_private_and_locked_by_one_lspool() {
         let root = tempfile::tempdir().unwrap();
@@ -259,6 +261,7 @@ mod tests {
         assert!(place(None, Some(&workspace)).is_err());
     }
 
+    #[cfg(unix)]
     #[test]
     fn team_write_does_not_block_on_workspace_path() {
         let root = tempfile::tempdir().unwrap();

@@ -11,6 +11,8 @@ mod confine;
 mod files;
 mod look;
 mod search;
+// They make links, pipes, and modes.
+#[cfg(unix)]
 #[cfg(test)]
 mod tests;
 mod walk;

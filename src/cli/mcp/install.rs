@@ -233,6 +233,7 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_link_to_settings_stays_a_link_and_modes_stay() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -255,6 +256,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_link_to_missing_settings_stays_a_link() {
         use std::os::unix::fs::symlink;

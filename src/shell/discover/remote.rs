@@ -572,6 +572,7 @@ mod tests {
         assert_eq!(read_mounts(odd), Ok(Vec::new()));
     }
 
+    #[cfg(unix)]
     #[test]
     fn folder_counts_under_each_of_its_names() {
         let folder = tempfile::tempdir().unwrap();

@@ -94,6 +94,7 @@ fn plain(name: &str, value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -139,6 +140,7 @@ mod tests {
         assert_eq!(share("a", &server(), &launch, &Workspace::new(&[]), &Env::default()), None);
     }
 
+    #[cfg(unix)]
     #[test]
     fn share_key_is_equal_through_links_to_folders_and_tells_no_secret() {
         let root = tempfile::tempdir().unwrap();

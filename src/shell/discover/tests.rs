@@ -518,6 +518,7 @@ fn workspace_file_is_merged_into_configuration() {
     expect![""].assert_eq(&warnings.join("\n"));
 }
 
+#[cfg(unix)]
 #[test]
 fn agent_files_define_agents_that_routes_can_name() {
     let mut tree = Tree::new();
@@ -588,6 +589,7 @@ fn warning_names_section_that_does_not_apply() {
     assert_eq!(checked("[server.pyright]\ncommand = \"pyright-langserver\"\n"), [""; 0], "others start it");
 }
 
+#[cfg(unix)]
 #[test]
 fn invalid_workspace_file_stops_start() {
     let tree = Tree::new();

@@ -186,6 +186,7 @@ fn tsserver_beside(program: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn server_that_runs_project_is_used_only_where_user_trusts() {
         use std::os::unix::fs::PermissionsExt as _;

@@ -85,6 +85,7 @@ pub(super) fn is_trusted(folders: &[PathBuf], env: &Env) -> bool {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn folder_is_trusted_with_those_below_until_it_is_removed() {
         let home = tempfile::tempdir().unwrap();

@@ -97,6 +97,7 @@ pub(crate) enum Access {
 
 /// Why a file cannot get the permissions of another one.
 #[derive(Debug)]
+#[cfg_attr(windows, expect(dead_code, reason = "a file has the permissions of its folder there"))]
 pub(crate) enum Unlike {
     /// The other one belongs to another user, and giving it away is not allowed.
     Owner,

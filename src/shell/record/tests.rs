@@ -1,5 +1,6 @@
+#[cfg(unix)]
+use std::os::unix::fs::PermissionsExt as _;
 use std::{
-    os::unix::fs::PermissionsExt as _,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Condvar, Mutex},
 };
@@ -83,6 +84,7 @@ fn recorder_refuses_folder_as_file() {
     assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1, "nothing beside it");
 }
 
+#[cfg(unix)]
 #[test]
 fn recording_is_private_and_overwrites_no_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! Looks at real files.
 
+#[cfg(unix)]
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use Unreadable::{Binary, Folder, Missing, Outside};
@@ -70,6 +71,7 @@ fn look_reports_each_change_once() {
     assert!(third.texts.is_empty());
 }
 
+#[cfg(unix)]
 #[test]
 fn look_reads_only_text_of_workspace() {
     let mut disk = Disk::new();
@@ -87,6 +89,7 @@ fn look_reads_only_text_of_workspace() {
     assert_eq!(texts[6], Err(Folder));
 }
 
+#[cfg(unix)]
 #[test]
 fn open_files_behind_links_are_seen_to_change() {
     let mut disk = Disk::new();
@@ -145,6 +148,7 @@ fn files_that_hold_word_and_cannot_be_read_are_reported() {
     assert_eq!(look("caf\u{e9}", WordMatch::Whole).1, ["latin.py"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn files_and_folders_without_permission_are_reported() {
     let mut disk = Disk::new();
@@ -183,6 +187,7 @@ fn limit_of_files_holds_for_all_folders_together() {
     assert_eq!([count(2), count(3), count(4)], [(2, true), (3, true), (4, false)]);
 }
 
+#[cfg(unix)]
 #[test]
 fn paths_that_lead_into_workspace_through_links_above_it_are_resolved() {
     let mut disk = Disk::new();
@@ -295,6 +300,7 @@ fn look_sees_unsaved_texts_instead_of_files() {
     assert!(last.unsaved.is_empty());
 }
 
+#[cfg(unix)]
 #[test]
 fn document_of_editor_outside_workspace_is_not_seen() {
     let mut disk = Disk::new();

@@ -14,6 +14,7 @@ use crate::{
     shell::{
         control::{self, Place},
         guard::{Guard, Mark},
+        os::paths,
         shared::Sharing,
         system::System,
     },
@@ -43,7 +44,7 @@ pub(super) fn open_world(identity: &Identity, search: &Search) -> System {
 
 /// The executable of lspool.
 fn program() -> PathBuf {
-    std::env::current_exe().unwrap_or_else(|_| "lspool".into())
+    std::env::current_exe().unwrap_or_else(|_| paths::own_program())
 }
 
 /// Milliseconds since 1970.

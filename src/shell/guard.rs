@@ -7,7 +7,8 @@
 //!
 //! - **lspool forgets a group before it reaps the leader**, so the guard never signals a number that the system has
 //!   reused.
-//! - **The guard holds nothing of lspool but the pipe**: no stdout, no stderr, no terminal, no folder.
+//! - **The guard holds nothing of lspool but the pipe**: no stdout, no stderr, no terminal, no folder. (On Windows a
+//!   process inherits every handle that lspool has inherited.)
 //! - **The guard finds a process that left its group by its mark** (on Linux): a variable in the inherited
 //!   environment.
 //!
@@ -394,11 +395,21 @@ fn end(charge: &Charge, mark: &OsStr) {
     leftovers.end(Request::Kill, LAST_WAIT, POLL);
     part(&charge.partings);
     for folder in &charge.folders {
-        // It may be removed already, and there is nobody to report to.
-        fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder)).ok();
+        remove(folder);
     }
     if let Some(place) = &charge.hub {
         place.retire(RETIREMENT);
+    }
+}
+
+/// Removes a folder or a file. Windows refuses that while a dying process uses it. There is nobody to report to.
+fn remove(folder: &Path) {
+    for _ in 0..50 {
+        fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder)).ok();
+        if fs::symlink_metadata(folder).is_err() {
+            return;
+        }
+        thread::sleep(POLL);
     }
 }
 

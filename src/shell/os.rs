@@ -1,4 +1,5 @@
-//! What differs between operating systems, behind small functions. The rest of lspool names no system.
+//! What differs between operating systems, behind small functions. The rest of lspool calls no system by itself, and asks
+//! `cfg!` only for the usual places of files.
 //!
 //! Each system has the same modules with the same functions. Decides nothing: a caller cannot tell on which system it
 //! runs, except by a result that says what the system cannot do.

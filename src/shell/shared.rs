@@ -87,6 +87,7 @@ enum Introduced {
 impl Sharing {
     /// Gets a process that others may use, too.
     pub(super) async fn attach(&self, launch: &Launch, share: &Share) -> Result<Spawned, Unable> {
+        sockets::CAN_MEET.map_err(|why| Unable::Private(why.to_owned()))?;
         let (folders, key) = (self.folders.clone(), share.key.clone());
         let place = spawn_blocking(move || HubPlace::of(&folders, &key)).await;
         let place = place.map_err(|error| error.to_string()).and_then(|it| it).map_err(Unable::Private)?;
@@ -151,6 +152,7 @@ fn folders_of(share: &Share) -> impl Iterator<Item = &String> {
 
 /// The folder where clients meet. Tries whether they can; the error says why not.
 pub fn meeting_place(folders: &[PathBuf]) -> Result<&Path, String> {
+    sockets::CAN_MEET?;
     let folder = super::control::make(folders)?;
     let place = HubPlace::at(folder.join(format!("hub-check-{}.sock", std::process::id())));
     let fault = |what: &str, error: &io::Error| format!("{}: {what}: {error}", folder.display());

@@ -339,7 +339,11 @@ fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
     let is_folder_missing = launch.cwd.as_deref().is_some_and(|cwd| !Path::is_dir(cwd));
     let permanent = matches!(
         error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
+        io::ErrorKind::NotFound
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::NotADirectory
+            // Arguments that no batch file can get safely.
+            | io::ErrorKind::InvalidInput
     ) || is_no_executable(error);
     let message = match &launch.cwd {
         Some(cwd) if is_folder_missing => {

@@ -26,9 +26,13 @@ pub(crate) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
         true,
         ProcessRefreshKind::nothing().with_memory(),
     );
+    // Windows keeps the number of a dead parent, which another process may have now.
+    let is_older = |parent: sysinfo::Pid, it: &sysinfo::Process| {
+        system.process(parent).is_some_and(|parent| parent.start_time() <= it.start_time())
+    };
     let process = |(pid, it): (&sysinfo::Pid, &sysinfo::Process)| Process {
         pid: pid.as_u32(),
-        parent: it.parent().map_or(0, sysinfo::Pid::as_u32),
+        parent: it.parent().filter(|parent| is_older(*parent, it)).map_or(0, sysinfo::Pid::as_u32),
         group: pid.as_u32(),
         memory: it.memory(),
     };
@@ -40,7 +44,7 @@ pub(crate) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
 struct Process {
     pid: u32,
     parent: u32,
-    /// Where the system has no groups, the process itself.
+    /// Where lspool cannot read it, the process itself.
     group: u32,
     memory: u64,
 }

@@ -20,3 +20,8 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Option<PathBuf> {
 pub(crate) fn root() -> PathBuf {
     PathBuf::from("/")
 }
+
+/// The executable of this process, where its path is unknown.
+pub(crate) fn own_program() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}

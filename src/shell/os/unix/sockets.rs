@@ -37,6 +37,9 @@ use tokio::{
 
 use crate::shell::discover::Env;
 
+/// Whether lspools of this user can meet at a socket, to share servers.
+pub(crate) const CAN_MEET: Result<(), &str> = Ok(());
+
 /// The longest path of a socket, with the zero at its end.
 const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
 

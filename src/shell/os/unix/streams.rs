@@ -124,8 +124,8 @@ pub(crate) fn never_wait(pipe: impl AsFd) -> io::Result<()> {
 /// Gives stdin and stdout up: whoever is at their other ends sees the end.
 pub(crate) fn leave() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&null)?;
-    Ok(rustix::stdio::dup2_stdout(&null)?)
+    let (stdin, stdout) = (rustix::stdio::dup2_stdin(&null), rustix::stdio::dup2_stdout(&null));
+    Ok(stdin.and(stdout)?)
 }
 
 /// A socket of any family: reading and writing are the same for all.

@@ -16,7 +16,7 @@ use super::{ANY, Names, wanted};
 /// What the system's thread needs.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The names in all folders: the system may spell a folder in another way.
+    /// The names in all folders, in lower case: the system may spell names and folders in another way.
     names: Mutex<Names>,
     touched: Notify,
 }
@@ -32,6 +32,13 @@ pub(crate) struct WatchedFolders {
 impl WatchedFolders {
     /// Watches only the folders that decide about the content of these files.
     pub(crate) fn watch_around<'a, I: Iterator<Item = &'a Path>>(&mut self, files: impl Fn() -> I) {
+        // A folder may have been replaced by another one of its name, so all are watched again.
+        if let Some(watcher) = &mut self.watcher {
+            for folder in std::mem::take(&mut self.watched).into_keys() {
+                // It may be gone with its folder.
+                watcher.unwatch(&folder).ok();
+            }
+        }
         // Repeats until nothing has changed while the watches were set.
         for _ in 0..5 {
             let wanted = wanted(files());
@@ -49,7 +56,7 @@ impl WatchedFolders {
     /// Fails with the last folder that cannot be watched.
     fn watch(&mut self, wanted: BTreeMap<PathBuf, Names>) -> notify::Result<()> {
         *self.shared.names.lock().unwrap_or_else(PoisonError::into_inner) =
-            wanted.values().flatten().cloned().collect();
+            wanted.values().flatten().map(|it| it.to_ascii_lowercase()).collect();
         let watcher = match &mut self.watcher {
             Some(watcher) => watcher,
             None => {
@@ -87,7 +94,7 @@ impl Shared {
             Ok(event) => {
                 let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_any = names.contains(OsStr::new(ANY));
-                is_any || event.paths.iter().any(|it| it.file_name().is_none_or(|it| names.contains(it)))
+                is_any || event.paths.iter().any(|it| it.file_name().is_none_or(|it| names.contains(&it.to_ascii_lowercase())))
             }
             Err(_) => true,
         };

@@ -10,6 +10,9 @@ use tokio::time::sleep;
 /// Between two looks. A handle of the process would report its end at once, but only by `unsafe` calls.
 const POLL: Duration = Duration::from_secs(1);
 
+/// How often in a row it must be missing: the list of processes can fail.
+const MISSES: u32 = 3;
+
 /// A process that existed when lspool looked for it.
 #[derive(Debug)]
 pub(crate) struct Editor {
@@ -26,8 +29,11 @@ impl Editor {
 
     /// Waits until the process exits.
     pub(crate) async fn gone(self) {
-        while started(self.pid) == Some(self.started) {
+        let mut n_missed = 0;
+        while n_missed < MISSES {
             sleep(POLL).await;
+            let is_there = started(self.pid) == Some(self.started);
+            n_missed = if is_there { 0 } else { n_missed + 1 };
         }
     }
 }

@@ -16,3 +16,8 @@ pub(crate) fn from_bytes(bytes: &[u8]) -> Option<PathBuf> {
 pub(crate) fn root() -> PathBuf {
     std::env::var_os("SystemRoot").map_or_else(|| PathBuf::from(r"C:\"), PathBuf::from)
 }
+
+/// The executable of this process, where its path is unknown.
+pub(crate) fn own_program() -> PathBuf {
+    PathBuf::from("lspool.exe")
+}

@@ -1,7 +1,8 @@
 //! Processes: their start in a job, their end, and who exists.
 //!
 //! A job has the process and all that it starts. **The system ends a job when its last handle is closed**, so nothing
-//! remains of a killed lspool. A process is suspended until it is in its job, so that nothing escapes.
+//! remains of a killed lspool. A process is suspended until it is in its job, so that nothing escapes; a kill of lspool in
+//! that moment leaves a suspended process.
 
 use std::{
     ffi::{CStr, OsStr},

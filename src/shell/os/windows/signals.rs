@@ -13,7 +13,7 @@ const HANGUP: i32 = 1;
 const TERMINATE: i32 = 15;
 
 /// Listens for Ctrl-C, Ctrl-Break, the end of the console, of the session, and of the system. Must be called within the
-/// runtime. Leaves out an event that fails.
+/// runtime. Skips an event that it cannot listen to.
 pub(crate) fn listen() -> mpsc::Receiver<i32> {
     let (sender, receiver) = mpsc::channel(8);
     macro_rules! pass_on {

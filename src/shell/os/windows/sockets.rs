@@ -1,11 +1,15 @@
 //! Named pipes of this user, in the place of local sockets.
 //!
-//! A pipe has no folder. So a file in a folder of the user's profile, which is closed to others, has the name of a socket
-//! and stands for the pipe. The name of the pipe has a hash of the file's path. **Only this user may open the pipe**, and
-//! not over the network; the first process that makes the pipe is the only one that listens.
+//! A pipe has no folder, and every user sees its name. So a file in a folder of the user's profile, which is closed to
+//! others, has the name of a socket and contains that of the pipe, which nobody can guess. **Only the owner may open the
+//! pipe**, not over the network, and only one process listens. The owner is this user; of an elevated process, the
+//! administrators. A listener cannot act as the client that connects.
 
 use std::{
-    fs, io,
+    fs,
+    hash::{BuildHasher as _, RandomState},
+    io::{self, Write as _},
+    os::windows::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     pin::Pin,
     task::{Context, Poll},
@@ -21,21 +25,31 @@ use interprocess::os::windows::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::windows::named_pipe::{ClientOptions, NamedPipeClient},
     time::sleep,
 };
 use widestring::u16cstr;
 
-use crate::{shell::discover::Env, util::fnv::fnv1a};
+use super::files;
+use crate::shell::discover::Env;
+
+/// The beginning of the names of all pipes.
+const PREFIX: &str = r"\\.\pipe\lspool-";
 
 /// Full control for the owner, and nothing for others, also not by inheritance.
 const OWNER_ALONE: &widestring::U16CStr = u16cstr!("D:P(A;;GA;;;OW)");
 
 /// The system's word for a pipe whose ends are all in use for a moment.
 const PIPE_BUSY: i32 = 231;
+/// A listener may know who connects, and no more.
+const SECURITY_IDENTIFICATION: u32 = 0x1_0000;
+/// How often a client tries a pipe that is busy, and how long it waits before it tries again.
+const TRIES: u32 = 100;
+const RETRY: Duration = Duration::from_millis(20);
 
 /// The possible folders for sockets of this user.
 pub fn folders(env: &Env) -> Vec<PathBuf> {
-    env.folder("LOCALAPPDATA").map(|it| it.join("lspool").join("run")).into_iter().collect()
+    env.local().map(|it| it.join("lspool").join("run")).into_iter().collect()
 }
 
 /// Makes a folder, which is closed to others like the profile of the user.
@@ -61,10 +75,13 @@ pub(crate) fn is_own(socket: &fs::Metadata) -> Result<(), String> {
     if socket.is_file() { Ok(()) } else { Err("is not a file".to_owned()) }
 }
 
-/// The name of the pipe that a file stands for.
-fn pipe(socket: &Path) -> String {
-    let path = socket.to_string_lossy().to_lowercase().replace('/', "\\");
-    format!(r"\\.\pipe\lspool-{:016x}", fnv1a(path.as_bytes()))
+/// Whether lspools of this user can meet at a socket, to share servers.
+pub(crate) const CAN_MEET: Result<(), &str> = Err("servers are not shared on Windows");
+
+/// The name of the pipe that a file stands for. A file that is just being made has none.
+fn pipe(socket: &Path) -> io::Result<String> {
+    let name = fs::read_to_string(socket)?;
+    if name.starts_with(PREFIX) { Ok(name) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
 /// Whether nobody listens.
@@ -74,7 +91,9 @@ pub(crate) fn is_refused(socket: &Path) -> bool {
 
 /// Connects once, outside of the runtime.
 pub(crate) fn try_connect(socket: &Path) -> io::Result<()> {
-    match fs::OpenOptions::new().read(true).write(true).open(pipe(socket)) {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).security_qos_flags(SECURITY_IDENTIFICATION);
+    match options.open(pipe(socket)?) {
         Ok(_) => Ok(()),
         Err(error) if error.raw_os_error() == Some(PIPE_BUSY) => Ok(()),
         Err(error) => Err(error),
@@ -83,26 +102,29 @@ pub(crate) fn try_connect(socket: &Path) -> io::Result<()> {
 
 /// A pipe that is about to listen.
 #[derive(Debug)]
-pub(crate) struct Bound(PathBuf);
+pub(crate) struct Bound {
+    file: PathBuf,
+    pipe: String,
+}
 
 /// Makes the file that stands for the pipe.
 pub(crate) fn bind(path: &Path) -> io::Result<Bound> {
-    fs::File::create_new(path)?;
-    Ok(Bound(path.to_owned()))
+    let pipe = format!("{PREFIX}{:016x}", RandomState::new().hash_one(path));
+    fs::File::create_new(path)?.write_all(pipe.as_bytes())?;
+    Ok(Bound { file: path.to_owned(), pipe })
 }
 
 impl Bound {
     /// Makes the pipe, within the runtime.
     pub(crate) fn listen(self) -> io::Result<Listener> {
-        let name = pipe(&self.0);
         let made = SecurityDescriptor::deserialize(OWNER_ALONE).and_then(|owner| {
             PipeListenerOptions::new()
-                .path(name.as_str())
+                .path(self.pipe.as_str())
                 .security_descriptor(Some(owner))
                 .create_tokio_duplex::<pipe_mode::Bytes>()
         });
         if made.is_err() {
-            fs::remove_file(&self.0).ok();
+            fs::remove_file(&self.file).ok();
         }
         made.map(Listener)
     }
@@ -117,7 +139,7 @@ impl Listener {
     pub(crate) async fn accept(&self) -> Stream {
         loop {
             match self.0.accept().await {
-                Ok(stream) => return Stream(stream),
+                Ok(stream) => return Stream::Listener(stream),
                 Err(error) => {
                     tracing::debug!(%error, "could not accept a connection");
                     sleep(Duration::from_millis(100)).await;
@@ -129,7 +151,10 @@ impl Listener {
 
 /// One end of a connection.
 #[derive(Debug)]
-pub(crate) struct Stream(DuplexPipeStream<pipe_mode::Bytes>);
+pub(crate) enum Stream {
+    Listener(DuplexPipeStream<pipe_mode::Bytes>),
+    Client(NamedPipeClient),
+}
 
 /// What reads from a connection.
 pub(crate) type ReadHalf = tokio::io::ReadHalf<Stream>;
@@ -138,18 +163,35 @@ pub(crate) type WriteHalf = tokio::io::WriteHalf<Stream>;
 
 /// Connects to a pipe.
 pub(crate) async fn connect(socket: &Path) -> io::Result<Stream> {
-    DuplexPipeStream::connect_by_path(pipe(socket).as_str()).await.map(Stream)
+    let pipe = pipe(socket)?;
+    for _ in 0..TRIES {
+        match ClientOptions::new().open(&pipe) {
+            Err(error) if error.raw_os_error() == Some(PIPE_BUSY) => sleep(RETRY).await,
+            opened => return opened.map(Stream::Client),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut &self.0).poll_read(cx, out)
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Listener(it) => Pin::new(&mut &*it).poll_read(cx, out),
+            Stream::Client(it) => Pin::new(it).poll_read(cx, out),
+        }
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut &self.0).poll_write(cx, from)
+        match self.get_mut() {
+            Stream::Listener(it) => Pin::new(&mut &*it).poll_write(cx, from),
+            Stream::Client(it) => Pin::new(it).poll_write(cx, from),
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -196,8 +238,7 @@ pub(crate) fn lock_file(path: &Path) -> Result<fs::File, String> {
     }
 }
 
-/// Whether this open file is the one at this path. Windows keeps the name of an open file that is removed, so another one
-/// cannot take it.
-pub(crate) fn is_at(_file: &fs::File, path: &Path) -> bool {
-    path.exists()
+/// Whether this open file is the one at this path.
+pub(crate) fn is_at(file: &fs::File, path: &Path) -> bool {
+    files::is_at(file, path)
 }

@@ -26,7 +26,7 @@ pub fn open() -> Stdio {
     Stdio { input: Box::new(tokio::io::stdin()), output: Box::new(tokio::io::stdout()), modes: Modes }
 }
 
-/// A pipe may wait here, but its reader is always quick.
+/// A write to a pipe waits here for its reader, which does nothing else.
 #[expect(clippy::unnecessary_wraps, reason = "other systems can fail")]
 pub(crate) fn never_wait(_pipe: impl AsHandle) -> io::Result<()> {
     Ok(())

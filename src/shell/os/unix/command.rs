@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Said of the first command if [`confine`] has no effect.
-pub(crate) const UNCONFINED: &str = "commands can write anywhere: this system has no Landlock";
+pub(crate) const UNCONFINED: &str = "commands can write anywhere: this system has no means to confine them";
 
 /// The words of the usual shell.
 pub(crate) fn shell() -> Vec<String> {

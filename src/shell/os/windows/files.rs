@@ -100,9 +100,10 @@ pub(crate) fn is_private(folder: &Path) -> bool {
     profile.is_some_and(|it| canonicalize(folder).is_ok_and(|folder| rest_of(&folder, &it).is_some()))
 }
 
-/// A folder that is in memory only: the system has none.
+/// A folder for what lasts as long as lspool. It is on the disk: the system has none in memory.
 pub(crate) fn memory_folder() -> Option<PathBuf> {
-    None
+    let folder = PathBuf::from(std::env::var_os("LOCALAPPDATA")?).join("lspool").join("private");
+    fs::create_dir_all(&folder).ok().filter(|()| is_private(&folder)).map(|()| folder)
 }
 
 /// Does nothing: the system keeps its own journal of names.

@@ -78,7 +78,8 @@ pub(super) fn sweep(folder: &Path, now: u64) {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
 

@@ -150,7 +150,8 @@ fn name(key: &[(String, String)]) -> String {
     format!("hub-{PROTOCOL}-{:016x}{SUFFIX}", fnv1a(&text))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::{
         fs::{DirBuilderExt as _, PermissionsExt as _, symlink},

@@ -97,7 +97,7 @@ pub(super) fn list(workspace: &Workspace, path: &str, limits: &ToolsConfig) -> R
     let place = workspace.find(path, Missing::Refuse)?;
     let name = place.path.display();
     let folder = place.open_folder()?;
-    let failed = |fault: Fault| place.told(fault);
+    let failed = |fault: Fault| place.told(&fault);
     let mut names = Vec::new();
     let mut is_cut = false;
     for entry in folder.entries().map_err(failed)? {
@@ -157,7 +157,7 @@ pub(super) fn create(
 fn create_at(place: &Place, text: &str, until: &Until<'_>) -> Result<(), String> {
     let name = place.to_write()?;
     until.check()?;
-    let mut file = place.folder().create(name, Access::Usual).map_err(|it| place.told(it))?;
+    let mut file = place.folder().create(name, Access::Usual).map_err(|it| place.told(&it))?;
     file.write_all(text.as_bytes()).map_err(|error| {
         // No file is better than half of one.
         place.folder().remove_file(name).ok();
@@ -273,7 +273,7 @@ impl<'a> Draft<'a> {
 
     fn put_in_place(mut self, name: &OsStr) -> Result<(), String> {
         let folder = self.place.folder();
-        folder.rename(&self.name, folder, name).map_err(|it| self.place.told(it))?;
+        folder.rename(&self.name, folder, name).map_err(|it| self.place.told(&it))?;
         self.is_done = true;
         Ok(())
     }

@@ -240,7 +240,7 @@ impl Refusal {
     fn told(self, workspace: &Workspace, path: &str) -> String {
         match self {
             Refusal::Outside => workspace.outside(path),
-            Refusal::Fault(fault) => told(Path::new(path), fault),
+            Refusal::Fault(fault) => told(Path::new(path), &fault),
         }
     }
 }
@@ -258,7 +258,7 @@ impl From<Why> for Refusal {
 }
 
 /// An error at a path, in words.
-pub(super) fn told(path: &Path, fault: Fault) -> String {
+pub(super) fn told(path: &Path, fault: &Fault) -> String {
     let path = path.display();
     match fault.why() {
         Why::Missing => format!("{path}: no such file or folder"),
@@ -407,11 +407,11 @@ impl Place {
         if is_writable(&self.names).is_err() {
             return Err(format!("{}: this tool does not access .git", self.path.display()));
         }
-        self.name.as_deref().ok_or_else(|| self.told(Why::IsFolder.into()))
+        self.name.as_deref().ok_or_else(|| self.told(&Why::IsFolder.into()))
     }
 
     /// An error there, in words.
-    pub(super) fn told(&self, fault: Fault) -> String {
+    pub(super) fn told(&self, fault: &Fault) -> String {
         told(&self.path, fault)
     }
 
@@ -419,7 +419,7 @@ impl Place {
     pub(super) fn open_file(&self) -> Result<(File, Stat), String> {
         self.open_plain().map_err(|fault| match fault.why() {
             Why::NotPlain => format!("{} is not a regular file", self.path.display()),
-            _ => self.told(fault),
+            _ => self.told(&fault),
         })
     }
 
@@ -432,7 +432,7 @@ impl Place {
     pub(super) fn open_folder(&self) -> Result<Folder, String> {
         self.folder.to_list(self.name.as_deref()).map_err(|fault| match fault.why() {
             Why::NotFolder => format!("{} is not a folder", self.path.display()),
-            _ => self.told(fault),
+            _ => self.told(&fault),
         })
     }
 }

@@ -310,7 +310,7 @@ fn content(text: &str, has_mark: bool) -> Vec<u8> {
 }
 
 fn failed(file: &Path) -> impl FnOnce(Fault) -> WriteFault {
-    move |fault| WriteFault::Failed(super::workspace::told(file, fault))
+    move |fault| WriteFault::Failed(super::workspace::told(file, &fault))
 }
 
 /// The place of a file, through links inside the workspace.

@@ -73,7 +73,8 @@ pub(crate) fn log_file() -> OpenOptions {
 
 /// Whether a folder is closed to others.
 pub(crate) fn is_private(folder: &Path) -> bool {
-    fs::metadata(folder).is_ok_and(|it| it.permissions().mode() & 0o077 == 0)
+    let mode = fs::metadata(folder).map(|it| it.permissions().mode() & 0o077);
+    mode.is_ok_and(|it| it == 0)
 }
 
 /// A folder that is in memory only.

@@ -12,6 +12,7 @@ pub(crate) fn bytes(path: &Path) -> &[u8] {
 }
 
 /// The path with these bytes.
+#[expect(clippy::unnecessary_wraps, reason = "on other systems some bytes are no path")]
 pub(crate) fn from_bytes(bytes: &[u8]) -> Option<PathBuf> {
     Some(OsStr::from_bytes(bytes).into())
 }

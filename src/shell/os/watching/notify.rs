@@ -94,7 +94,11 @@ impl Shared {
             Ok(event) => {
                 let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_any = names.contains(OsStr::new(ANY));
-                is_any || event.paths.iter().any(|it| it.file_name().is_none_or(|it| names.contains(&it.to_ascii_lowercase())))
+                is_any
+                    || event
+                        .paths
+                        .iter()
+                        .any(|it| it.file_name().is_none_or(|it| names.contains(&it.to_ascii_lowercase())))
             }
             Err(_) => true,
         };

@@ -174,11 +174,7 @@ pub(crate) async fn connect(socket: &Path) -> io::Result<Stream> {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        out: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Listener(it) => Pin::new(&mut &*it).poll_read(cx, out),
             Stream::Client(it) => Pin::new(it).poll_read(cx, out),

@@ -21,7 +21,7 @@ use lspool::shell::record::VARIABLE;
 use serde_json::{Value, json};
 
 use crate::{
-    programs::{LSPOOL, PUPPET},
+    programs::{ARE_FOREIGN, LSPOOL, PUPPET},
     support::{
         editor::{Pending, TestEditor},
         puppet::{Puppet, PuppetHost},
@@ -127,6 +127,16 @@ impl Pair {
         server.exit(0);
         assert_eq!(self.editor.wait_exit().code(), Some(0));
         self.editor.mark().wait_gone(Duration::from_secs(2));
+    }
+
+    /// The process id of lspool, as it has it.
+    fn pid(&self) -> u32 {
+        if !ARE_FOREIGN {
+            return self.editor.pid();
+        }
+        let log = std::fs::read_to_string(self.sandbox.runtime().join("log")).expect("it has begun");
+        let (_, pid) = log.split_once(" pid=").expect("its first line says who it is");
+        pid.split_whitespace().next().and_then(|it| it.parse().ok()).expect("a number")
     }
 
     /// Resident memory of lspool at its highest, in KiB.

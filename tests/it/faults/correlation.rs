@@ -297,7 +297,7 @@ fn cancelled_initialize_leaves_working_server() {
     pair.editor.cancel(&initialize);
     let server = pair.host.accept();
     server.on("initialize", |_| Ok(json!({"capabilities": {}})));
-    assert_eq!(pair.editor.wait(&initialize), Ok(own::bare(pair.editor.pid())));
+    assert_eq!(pair.editor.wait(&initialize), Ok(own::bare(pair.pid())));
     pair.check_alive(&server);
     pair.end(&server);
 }

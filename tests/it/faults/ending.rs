@@ -161,7 +161,7 @@ fn whole_session_in_one_write_is_answered_before_exit() {
         server.on("shutdown", |_| Ok(Value::Null));
         server.expect("exit");
         server.exit(0);
-        assert_eq!(pair.editor.wait(&asked[0]), Ok(own::bare(pair.editor.pid())));
+        assert_eq!(pair.editor.wait(&asked[0]), Ok(own::bare(pair.pid())));
         assert_eq!(pair.editor.wait(&asked[1]), Ok(json!("hover")));
         assert_eq!(pair.editor.wait(&asked[2]), Ok(Value::Null));
         assert_eq!(code(pair.editor.wait_exit()), Some(0));
@@ -175,7 +175,7 @@ fn initialize_before_end_of_stream_is_answered() {
     pair.editor.close_stdin();
     let server = pair.host.accept();
     server.on("initialize", |_| Ok(json!({"capabilities": {}})));
-    assert_eq!(pair.editor.wait(&initialize), Ok(own::bare(pair.editor.pid())));
+    assert_eq!(pair.editor.wait(&initialize), Ok(own::bare(pair.pid())));
     assert_eq!(code(pair.editor.wait_exit()), Some(0));
 }
 

@@ -60,7 +60,11 @@ impl Mark {
             .filter(carries)
             .collect();
         pids.sort_unstable();
-        pids.into_iter().filter_map(read).collect()
+        // Wine's own processes live on for a while after the first program that it runs.
+        let is_of_wine = |it: &Process| {
+            it.command.contains("wineserver") || it.command.to_lowercase().starts_with(r"c:\windows\system32\")
+        };
+        pids.into_iter().filter_map(read).filter(|it| !is_of_wine(it)).collect()
     }
 
     /// The living processes that carry it and whose command line contains `text`.

@@ -746,7 +746,7 @@ pub enum Effect {
         /// Whether to send further lines.
         follow: bool,
     },
-    /// Read a text file, for a hub; answered by [`Event::FileRead`].
+    /// Read a text file; answered by [`Event::FileRead`] within a few seconds.
     ReadFile(PathBuf),
     /// Write the queue of a client, and close its connection; answered by [`Event::Closed`] of that client.
     HangUp(ClientId),

@@ -94,7 +94,10 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         Kind::Looked => Event::Looked(Box::new(data(line)?)),
         Kind::Wrote => Event::Wrote(Box::new(data(line)?)),
         Kind::Fetched => Event::Fetched(data(line)?),
-        Kind::FileRead => Event::FileRead { path: data(line)?, text: None },
+        Kind::FileRead => {
+            let it: format::FileRead = data(line)?;
+            Event::FileRead { path: it.path, text: it.text }
+        }
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));

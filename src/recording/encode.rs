@@ -199,8 +199,14 @@ impl Encoder {
             }
             Event::Wrote(wrote) => line(Kind::Wrote).data(&self.own(wrote)).finish(),
             Event::Fetched(fetched) => line(Kind::Fetched).data(&self.own(fetched)).finish(),
-            // The text is for a hub alone.
-            Event::FileRead { path, text: _ } => line(Kind::FileRead).data(&self.own(path)).finish(),
+            Event::FileRead { path, text } => {
+                let masked = |it: &String| match self.redactor.keeps_texts() {
+                    true => it.clone(),
+                    false => self.redactor.content(it),
+                };
+                let text = text.as_ref().map(masked);
+                line(Kind::FileRead).data(&self.own(&format::FileRead { path: path.clone(), text })).finish()
+            }
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();

@@ -207,7 +207,7 @@ pub enum Kind {
     Measure,
     /// Out: send a backend's stderr to `peer`. [`Logs`].
     Logs,
-    /// In: a file was read. Its path.
+    /// In: a file was read. [`FileRead`].
     FileRead,
     /// Out: read a file. Its path.
     ReadFile,
@@ -339,6 +339,17 @@ pub struct Prepared {
     /// Whether conversations get code tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_code_tools: bool,
+}
+
+/// `data` of [`Kind::FileRead`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRead {
+    /// The file.
+    pub path: PathBuf,
+    /// Its text, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// `data` of [`Kind::Recalled`].

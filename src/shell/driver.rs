@@ -14,7 +14,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -63,6 +63,9 @@ const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 /// While more bytes of events wait for the driver, reading pauses. The driver always drains them, so this only bounds
 /// a burst.
 const AHEAD: usize = 64 * 1024;
+
+/// How long the core waits for the text of a file.
+const READ_WAIT: Duration = Duration::from_secs(2);
 
 /// The shell at work.
 pub struct Driver<C, W> {
@@ -545,7 +548,8 @@ impl<C: Core, W: World> Driver<C, W> {
         let events = self.events.clone();
         let place = path.clone();
         spawn_local(async move {
-            let text = spawn_blocking(move || files::small_text(&place)).await.ok().flatten();
+            let read = spawn_blocking(move || files::small_text(&place));
+            let text = timeout(READ_WAIT, read).await.ok().and_then(Result::ok).flatten();
             events.tell(Event::FileRead { path, text });
         });
     }

@@ -2,6 +2,7 @@
 
 mod complaints;
 mod diagnostics;
+mod encodings;
 mod registering;
 mod reload;
 mod remembered;

@@ -89,6 +89,8 @@ pub(super) struct Stage {
     pub(super) remembered: BTreeMap<String, Value>,
     /// Whether a language of the workspace has a server.
     pub(super) has_code_tools: bool,
+    /// Files that the core wants to read.
+    pub(super) to_read: Vec<std::path::PathBuf>,
 }
 
 pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
@@ -141,6 +143,7 @@ impl Stage {
             group: None,
             remembered: BTreeMap::new(),
             has_code_tools: false,
+            to_read: Vec::new(),
         }
     }
 
@@ -268,7 +271,8 @@ impl Stage {
                 Effect::Remember(it, result) => {
                     self.remembered.insert(it.member, serde_json::from_slice(&result).unwrap());
                 }
-                Effect::ReadFile(_) | Effect::HangUp(_) => unreachable!("no client is sent away"),
+                Effect::ReadFile(path) => self.to_read.push(path),
+                Effect::HangUp(_) => unreachable!("no client is sent away"),
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::AwaitDrained(process) => self.feeding.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),

@@ -323,6 +323,7 @@ impl Mux {
         let now = self.now();
         let goes_on = !self.clients.is_shut_down();
         let chance = self.identity.mixed(self.requests.n_sent());
+        self.encodings.forget(process);
         let backend = self.backends.get_mut(process.backend)?;
         let settings = &self.servers.get(backend.server).settings;
         let policy = &settings.policy;

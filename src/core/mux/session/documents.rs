@@ -14,9 +14,9 @@ use tracing::warn;
 
 use self::{
     changes::{Changes, DidChange},
-    edited::Edited,
     notebooks::Notebook,
 };
+pub(in crate::core::mux) use self::{changes::Position, edited::Edited};
 use crate::rpc::{LooseText, Patch, member, path, text};
 
 /// Changes may wait up to half the size of the text, and at least up to this many bytes.

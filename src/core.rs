@@ -241,6 +241,7 @@ impl Proxy {
                 }
             }
             Event::Recalled(found) => self.mux.on_recalled(found),
+            Event::RootFound(found) => self.mux.on_root_found(found),
             Event::Fetched(fetched) => {
                 if let Some((process, frame)) = self.mux.on_fetched(fetched) {
                     self.on_server_frame(process, frame);

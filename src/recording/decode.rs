@@ -89,6 +89,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             let format::ModeKept { number, kept } = data(line)?;
             Event::ModeKept { number, kept }
         }
+        Kind::RootFound => Event::RootFound(data(line)?),
         Kind::Recalled => Event::Recalled(data::<format::Recalled>(line)?.members),
         Kind::ToolRan => Event::ToolRan(frame(line)?),
         Kind::Looked => Event::Looked(Box::new(data(line)?)),
@@ -124,6 +125,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::WriteTeam
         | Kind::RemoveTeam
         | Kind::KeepMode
+        | Kind::FindRoot
         | Kind::Recall
         | Kind::Remember
         | Kind::RunTool

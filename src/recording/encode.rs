@@ -53,6 +53,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::RemoveTeam { .. }
         | Effect::KeepMode(_)
         | Effect::Recall(_)
+        | Effect::FindRoot(_)
         | Effect::Remember(..)
         | Effect::RunTool { .. }
         | Effect::Look(_)
@@ -192,6 +193,7 @@ impl Encoder {
                 let data = self.own(&format::Recalled { members: members.clone() });
                 line(Kind::Recalled).data(&data).finish()
             }
+            Event::RootFound(it) => line(Kind::RootFound).data(&self.own(it)).finish(),
             Event::ToolRan(answer) => self.body(line(Kind::ToolRan), TOOLS, answer).finish(),
             Event::Looked(seen) => {
                 let data = self.seen(seen);
@@ -301,6 +303,7 @@ impl Encoder {
                 line(Kind::RemoveTranscripts).data(&data).finish()
             }
             Effect::KeepMode(it) => line(Kind::KeepMode).data(&self.own(it)).finish(),
+            Effect::FindRoot(it) => line(Kind::FindRoot).data(&self.own(it)).finish(),
             Effect::Recall(all) => {
                 let members = all.iter().map(|it| it.member.clone()).collect();
                 line(Kind::Recall).data(&self.own(&format::Members { members })).finish()

@@ -140,6 +140,8 @@ pub enum Kind {
     ModeKept,
     /// In: what members of a group could do before. [`Recalled`].
     Recalled,
+    /// In: the project of a document. [`RootFound`](crate::core::event::RootFound).
+    RootFound,
     /// In: the result of a call of a builtin tool, as a client's answer. Has `msg` or `raw`.
     ToolRan,
     /// In: the files of the workspace. [`Seen`](crate::core::event::Seen).
@@ -189,6 +191,8 @@ pub enum Kind {
     RemoveTeam,
     /// Out: correct the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
     KeepMode,
+    /// Out: look for the project of a document. [`FindRoot`](crate::core::event::FindRoot).
+    FindRoot,
     /// Out: look up what members of a group could do before. [`Members`].
     Recall,
     /// Out: remember what a member of a group can do. [`Members`].

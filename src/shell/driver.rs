@@ -40,6 +40,7 @@ use super::{
     process::{Process, Surroundings, Waiting, World},
     read_throttle::ReadThrottle,
     reader::{self, Backpressure, End},
+    roots,
     servers::Servers,
     settings::Settings,
     stdio::{Input, Output},
@@ -366,6 +367,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Prepared(_)
             | Event::ModeKept { .. }
             | Event::Recalled(_)
+            | Event::RootFound(_)
             | Event::ToolRan(_)
             | Event::Looked(_)
             | Event::FileRead { .. }
@@ -476,6 +478,7 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             Effect::RemoveTeam { folders, team } => self.teams.remove(&folders, team),
             Effect::KeepMode(mode) => self.keep_mode(mode),
+            Effect::FindRoot(it) => roots::find(it, &self.events),
             Effect::Recall(all) => self.capabilities.recall(all, &self.events),
             Effect::Remember(it, result) => self.capabilities.remember(it, result),
             Effect::RunTool { call, scope } => {

@@ -172,7 +172,11 @@ impl Mux {
             Some("utf-32") => Encoding::Utf32,
             Some(_) | None => return frame,
         };
-        info!(name = self.name_of(process.backend), ?encoding, "converts positions, as the server ignores the offer");
+        info!(
+            name = self.name_of(process.backend),
+            ?encoding,
+            "converts positions, as the server ignores the offer"
+        );
         self.encodings.processes.insert(process, Texts::new(encoding));
         let mut told = Patch::of(result);
         told.remove("offsetEncoding");

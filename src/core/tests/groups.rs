@@ -7,6 +7,7 @@ mod registering;
 mod reload;
 mod remembered;
 mod restarting;
+mod roots;
 mod routing;
 mod silent;
 

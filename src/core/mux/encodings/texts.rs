@@ -290,7 +290,13 @@ fn tokens(result: &[u8], mut recount: impl FnMut(u32, u32) -> Option<u32>) -> Op
         let end = recount(line, end).unwrap_or(end);
         let before = if line == told_line { told_at } else { 0 };
         // Tokens may be in any order only within what the protocol can say.
-        told.extend([line - told_line, start.checked_sub(before)?, end.saturating_sub(start), kind, modifiers]);
+        told.extend([
+            line - told_line,
+            start.checked_sub(before)?,
+            end.saturating_sub(start),
+            kind,
+            modifiers,
+        ]);
         (told_line, told_at) = (line, start);
     }
     let data: Vec<String> = told.iter().map(u32::to_string).collect();
@@ -420,9 +426,7 @@ mod tests {
         let open = json!({"notebookDocument": {"uri": "n"}, "cellTextDocuments": [cell("one")]});
         told(&mut texts, &notification("notebookDocument/didOpen", &open));
         let end = |character: u32| json!({"start": {"line": 0, "character": character}, "end": {"line": 0, "character": character}});
-        let content = |uri: &str, character: u32| {
-            json!({"document": {"uri": uri, "version": 2}, "changes": [{"range": end(character), "text": "é"}]})
-        };
+        let content = |uri: &str, character: u32| json!({"document": {"uri": uri, "version": 2}, "changes": [{"range": end(character), "text": "é"}]});
         let change = json!({"notebookDocument": {"uri": "n"}, "change": {"cells": {
             "structure": {"array": {}, "didOpen": [cell("two")]},
             "textContent": [content("one", 1), content("two", 1), content("unknown", 1)],
@@ -431,9 +435,15 @@ mod tests {
         let heard = &heard["change"]["cells"]["textContent"];
         assert_eq!(heard, &json!([content("one", 2), content("two", 2), content("unknown", 1)]));
         told(&mut texts, &notification("notebookDocument/didClose", &open));
-        let asked = |uri: &str| json!({"textDocument": {"uri": uri}, "position": {"line": 0, "character": 2}});
-        let mut at = |uri: &str| told(&mut texts, &notification("textDocument/hover", &asked(uri)))["position"].clone();
-        assert_eq!((at("one"), at("two")), (json!({"line": 0, "character": 2}), json!({"line": 0, "character": 4})));
+        let asked =
+            |uri: &str| json!({"textDocument": {"uri": uri}, "position": {"line": 0, "character": 2}});
+        let mut at = |uri: &str| {
+            told(&mut texts, &notification("textDocument/hover", &asked(uri)))["position"].clone()
+        };
+        assert_eq!(
+            (at("one"), at("two")),
+            (json!({"line": 0, "character": 2}), json!({"line": 0, "character": 4}))
+        );
     }
 
     #[test]

@@ -83,7 +83,8 @@ impl<'a> Walk<'a, '_> {
         let get = |key: &str| all.iter().rfind(|(name, _)| name == key).map(|(_, at)| at.clone());
         let number_at = |key: &str| number(&raw[get(key)?]);
         let text_at = |key: &str| decode(&raw[get(key)?]);
-        if let (Some(line), Some(_), Some(at)) = (number_at("line"), number_at("character"), get("character")) {
+        if let (Some(line), Some(_), Some(at)) = (number_at("line"), number_at("character"), get("character"))
+        {
             return self.position(raw, at, start, document, line);
         }
         for (line, character) in FOLDING {

@@ -9,7 +9,7 @@ use crate::{
         event::ServerId,
         mux::{
             Mux,
-            merge::abilities::{SyncKind, TextDocument},
+            merge::abilities::{Abilities, SyncKind, TextDocument},
             pool::backend::Backend,
             routes::Keep,
             servers::Server,
@@ -77,6 +77,7 @@ impl Mux {
         let concerned: Vec<ServerId> = self.servers.ids().filter(is_meant).collect();
         if method == "textDocument/didOpen" {
             self.start_for_document(&concerned);
+            concerned.iter().for_each(|it| self.look_for_root(*it, &document));
         }
         let change = OnceCell::new();
         if concerned.is_empty() {
@@ -94,12 +95,10 @@ impl Mux {
                 Some(keep) => server.session.keep(keep, frame, server.dialect),
                 None => {}
             }
+            let is_wanted = self.wants_of(id, method, params, &document);
             let Some(group) = self.group.as_deref() else { return };
             let abilities = group.abilities(id);
-            let is_unwanted = abilities.is_some_and(|it| !it.wants_notification(method, params, &document));
-            if (is_unwanted && !group.is_told_unasked(method))
-                || (method == WATCHED && group.are_watched_by_others(id))
-            {
+            if !is_wanted || (method == WATCHED && group.are_watched_by_others(id)) {
                 continue;
             }
             let takes_whole = method == "textDocument/didChange"
@@ -113,6 +112,17 @@ impl Mux {
                 None => self.notify_primary(primary, keep, frame),
             }
         }
+    }
+
+    /// Whether a server wants to hear this of a document.
+    pub(in crate::core::mux) fn wants(&self, id: ServerId, method: &str, params: &[u8]) -> bool {
+        self.wants_of(id, method, params, &TextDocument::of(params))
+    }
+
+    fn wants_of(&self, id: ServerId, method: &str, params: &[u8], document: &TextDocument<'_>) -> bool {
+        let Some(group) = self.group.as_deref() else { return true };
+        let wants = |it: &Abilities| it.wants_notification(method, params, document);
+        group.abilities(id).is_none_or(wants) || group.is_told_unasked(method)
     }
 
     /// A document that no member is used for: one may be added that is.

@@ -171,7 +171,8 @@ pub(crate) fn makes_items(method: &str) -> bool {
 }
 
 /// Puts the tag into the `data` of one item.
-pub(crate) fn tagged(item: &[u8], maker: Maker) -> Vec<u8> {
+#[cfg(test)]
+pub(super) fn tagged(item: &[u8], maker: Maker) -> Vec<u8> {
     Tag::of_maker(maker).put_alone(item)
 }
 

@@ -273,7 +273,8 @@ impl Mux {
         let folders = backend.folders.clone();
         let replay = self.servers.of(backend).session.replay(&folders);
         let Replay { latest, settings, folders, documents, of_documents, calls } = replay;
-        for frame in latest.into_iter().chain(settings).chain(folders) {
+        let further = self.further_folders(process);
+        for frame in latest.into_iter().chain(settings).chain(folders).chain(further) {
             self.replay(process, frame);
         }
         self.begin_feed(process, documents, of_documents.into_iter().chain(calls).collect());

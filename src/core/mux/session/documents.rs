@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use tracing::warn;
 
+pub(in crate::core::mux) use self::{changes::Position, edited::Edited};
 use self::{
     changes::{Changes, DidChange},
     notebooks::Notebook,
 };
-pub(in crate::core::mux) use self::{changes::Position, edited::Edited};
 use crate::rpc::{LooseText, Patch, member, path, text};
 
 /// Changes may wait up to half the size of the text, and at least up to this many bytes.

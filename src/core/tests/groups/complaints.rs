@@ -24,9 +24,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{A, B, C, answer, ask, at, backend, documents, group, initialize, only, pair, pair_of, ready};
-use crate::core::{
-    tests::stage::{EDITOR, Stage, name},
-};
+use crate::core::tests::stage::{EDITOR, Stage, name};
 
 /// The result of the only answer that the editor has got.
 fn result(it: &mut Stage) -> Value {

@@ -190,7 +190,8 @@ fn places_in_a_file_that_is_not_open_wait_for_its_text_in_order() {
     ask(&mut it, 2, "callHierarchy/outgoingCalls", &json!({"item": items[0]}));
     let asked = only(&mut it, A);
     assert_eq!(asked["params"]["item"], item);
-    let to = json!({"name": "o", "kind": 1, "uri": OPEN, "range": span(0, 0, 0), "selectionRange": span(0, 0, 0)});
+    let to =
+        json!({"name": "o", "kind": 1, "uri": OPEN, "range": span(0, 0, 0), "selectionRange": span(0, 0, 0)});
     answer(&mut it, A, &asked, &json!([{"to": to, "fromRanges": [span(0, 2, 6)]}]));
     read(&mut it, Some("é😀x"));
     assert_eq!(result(&mut it)[0]["fromRanges"], json!([span(0, 1, 3)]));

@@ -3,6 +3,7 @@
 mod complaints;
 mod diagnostics;
 mod encodings;
+mod parts;
 mod registering;
 mod reload;
 mod remembered;

@@ -35,6 +35,8 @@ const MAKERS: [(&str, &[&str]); 25] = [
     ("Write", &["code_tools"]),
     ("Fetch", &["mux"]),
     ("Measure", &["mux"]),
+    ("FindRoot", &["mux"]),
+    ("ReadFile", &["mux"]),
     ("Recall", &["mux"]),
     ("Remember", &["mux"]),
     ("Logs", &["admin"]),

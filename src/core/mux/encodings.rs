@@ -115,7 +115,9 @@ impl Mux {
     fn released(&mut self, it: Waiting) -> Option<(ProcessId, Frame)> {
         let Waiting { process, frame, read, .. } = it;
         let texts = self.encodings.processes.get_mut(&process)?;
-        read.into_iter().for_each(|(path, text)| texts.note_read(key_of_path(&path), text));
+        for (path, text) in read {
+            texts.note_read(key_of_path(&path), text);
+        }
         let converted = self.converted(process, &frame, Usable::All);
         self.encodings.processes.get_mut(&process)?.trim();
         match converted {

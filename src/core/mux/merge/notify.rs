@@ -77,7 +77,9 @@ impl Mux {
         let concerned: Vec<ServerId> = self.servers.ids().filter(is_meant).collect();
         if method == "textDocument/didOpen" {
             self.start_for_document(&concerned);
-            concerned.iter().for_each(|it| self.look_for_root(*it, &document));
+            for id in &concerned {
+                self.look_for_root(*id, &document);
+            }
         }
         let change = OnceCell::new();
         if concerned.is_empty() {

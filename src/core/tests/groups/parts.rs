@@ -101,9 +101,8 @@ fn member_that_has_failed_takes_its_diagnostics_with_it_and_is_told_once() {
     let actions: Vec<&Value> =
         message["params"]["actions"].as_array().unwrap().iter().map(|it| &it["title"]).collect();
     assert!(actions.contains(&&json!("Restart")), "{message}");
-    let lists = told.iter().filter(|it| name(it) == "textDocument/publishDiagnostics");
-    let left: Vec<&Value> =
-        lists.last().unwrap()["params"]["diagnostics"].as_array().unwrap().iter().collect();
+    let last = told.iter().rfind(|it| name(it) == "textDocument/publishDiagnostics").unwrap();
+    let left: Vec<&Value> = last["params"]["diagnostics"].as_array().unwrap().iter().collect();
     assert_eq!(left.iter().map(|it| &it["message"]).collect::<Vec<_>>(), ["a"]);
     ask(&mut it, 1, "textDocument/hover", &at("u"));
     let asked = only(&mut it, A);

@@ -106,6 +106,9 @@ impl Texts {
         usable: Usable,
     ) -> Result<Option<Frame>, BTreeSet<String>> {
         let Some(body) = frame.params().or_else(|| frame.result()) else { return Ok(None) };
+        if frame.method() == Some("client/registerCapability") {
+            return Ok(without_deltas(body).map(|it| frame.with_params(&it)));
+        }
         let document = asked.and_then(document_of);
         let (encoding, mut unknown) = (self.encoding, BTreeSet::new());
         let mut recount = |uri: &str, line: u32, character: u32| match self.get_mut(uri, usable) {
@@ -228,6 +231,22 @@ impl Texts {
             .map(|_| Patch::of(params).remove("partialResultToken").finish());
         whole.or(bare).or(recounted).map(|it| frame.with_params(&it))
     }
+}
+
+/// Semantic tokens may be registered, but no changes of them: a part of the numbers cannot be converted.
+fn without_deltas(params: &[u8]) -> Option<Vec<u8>> {
+    let list = &params[member(params, "registrations")?];
+    let full = ["registerOptions", "full"];
+    let mut has_some = false;
+    let one = |it: &[u8]| {
+        let is_it = text(it, &["method"]).is_some_and(|it| it == "textDocument/semanticTokens");
+        let has_delta = is_it && path(it, &full).is_some_and(|at| it[at].starts_with(b"{"));
+        has_some |= has_delta;
+        if has_delta { Patch::of(it).set_path(&full, b"true").finish() } else { it.to_vec() }
+    };
+    let all: Vec<Vec<u8>> = elements(list).map(|it| &list[it]).map(one).collect();
+    let list = [b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat();
+    has_some.then(|| Patch::of(params).set("registrations", &list).finish())
 }
 
 /// The document that a request is about.
@@ -444,6 +463,26 @@ mod tests {
             (at("one"), at("two")),
             (json!({"line": 0, "character": 2}), json!({"line": 0, "character": 4}))
         );
+    }
+
+    #[test]
+    fn tokens_are_registered_without_changes_of_them() {
+        let mut texts = Texts::new(Encoding::Utf8);
+        let of = |method: &str, full: &Value| {
+            let one = json!({"id": "1", "method": method, "registerOptions": {"full": full, "range": true}});
+            json!({"registrations": [{"id": "2", "method": "x"}, one]})
+        };
+        let tokens = "textDocument/semanticTokens";
+        let (delta, whole) = (json!({"delta": true}), json!(true));
+        for (said, expected) in [
+            (of(tokens, &delta), of(tokens, &whole)),
+            (of(tokens, &whole), of(tokens, &whole)),
+            (of("other", &delta), of("other", &delta)),
+        ] {
+            let frame = notification("client/registerCapability", &said);
+            let heard = texts.incoming(&frame, None, Usable::Open).unwrap();
+            assert_eq!(params(heard.as_ref().unwrap_or(&frame)), expected);
+        }
     }
 
     #[test]

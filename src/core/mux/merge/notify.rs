@@ -70,7 +70,14 @@ impl Mux {
     /// that a higher owner tells.
     pub(crate) fn notify_group(&mut self, frame: &Frame, except: Option<ServerId>) {
         let (method, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
-        let document = TextDocument::of(params);
+        let change = OnceCell::new();
+        let changed = match method {
+            "textDocument/didChange" => change.get_or_init(|| ReadChange::of(params)).uri(),
+            _ => None,
+        };
+        // A change is read once for all that is to be known of it.
+        let document =
+            changed.map_or_else(|| TextDocument::of(params), |uri| TextDocument::with(params, uri));
         self.note_document(method, params, &document);
         self.note_configuration(frame);
         let is_meant = |it: &ServerId| Some(*it) != except && self.is_meant_for(*it, method, &document);
@@ -81,7 +88,6 @@ impl Mux {
                 self.look_for_root(*id, &document);
             }
         }
-        let change = OnceCell::new();
         if concerned.is_empty() {
             self.note_unclaimed(method, params, &document);
         }

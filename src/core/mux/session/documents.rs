@@ -80,6 +80,11 @@ impl<'a> ReadChange<'a> {
         it
     }
 
+    /// The document, if it can be read.
+    pub(crate) fn uri(&self) -> Option<&str> {
+        self.change.as_ref().map(|it| &*it.uri).filter(|it| !it.is_empty())
+    }
+
     fn read(&mut self, params: &'a [u8]) {
         self.params = params;
         self.change = DidChange::read(params, &mut self.said);

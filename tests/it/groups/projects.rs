@@ -1,6 +1,9 @@
 //! One server for several projects of a workspace.
 
-use std::{fs, time::Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
@@ -58,6 +61,8 @@ fn server_resolves_imports_of_each_project_real() {
                 break;
             }
             assert!(since.elapsed() < PATIENCE, "{found}");
+            // It looks at projects only while it is asked nothing.
+            std::thread::sleep(Duration::from_millis(300));
         }
     }
     let told = editor.notifications("window/showMessage");

@@ -235,9 +235,13 @@ impl Proxy {
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::ToolRan(_) => self.on_copilot_event(event),
-            // For a hub.
-            Event::FileRead { .. } => {}
+            Event::FileRead { path, text } => {
+                for (process, frame) in self.mux.on_file_read(&path, text.as_deref()) {
+                    self.on_server_frame(process, frame);
+                }
+            }
             Event::Recalled(found) => self.mux.on_recalled(found),
+            Event::RootFound(found) => self.mux.on_root_found(found),
             Event::Fetched(fetched) => {
                 if let Some((process, frame)) = self.mux.on_fetched(fetched) {
                     self.on_server_frame(process, frame);

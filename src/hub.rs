@@ -190,6 +190,7 @@ impl Hub {
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::Recalled(_)
+            | Event::RootFound(_)
             | Event::ToolRan(_)
             | Event::Looked(_)
             | Event::Wrote(_)

@@ -28,6 +28,7 @@ pub mod process;
 mod read_throttle;
 mod reader;
 pub mod record;
+mod roots;
 mod servers;
 mod settings;
 pub mod shared;

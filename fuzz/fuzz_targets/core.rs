@@ -328,7 +328,9 @@ impl World {
                 | Effect::HangUp(_) => {
                     unreachable!("there are none")
                 }
-                Effect::Recall(_) | Effect::Remember(..) => unreachable!("there is no group"),
+                Effect::FindRoot(_) | Effect::Recall(_) | Effect::Remember(..) => {
+                    unreachable!("there is no group")
+                }
                 Effect::Adopt { .. } => unreachable!("nothing is kept ready"),
                 Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {}
                 Effect::Measure(_) | Effect::Logs { .. } | Effect::KeepMode(_) => {}

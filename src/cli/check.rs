@@ -398,6 +398,7 @@ impl Core for Trials {
             | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::Recalled(_)
+            | Event::RootFound(_)
             | Event::Stalled(_)
             | Event::EditorGone => {}
         }

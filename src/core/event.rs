@@ -1,6 +1,7 @@
 //! The interface between core and shell: [`Event`]s in, [`Effect`]s out.
 
 mod launch;
+mod roots;
 mod started;
 
 use std::{collections::BTreeMap, fmt, ops::AddAssign, path::PathBuf, sync::Arc, time::Duration};
@@ -16,6 +17,7 @@ use crate::{
 
 pub use self::{
     launch::{Fetch, Fetched, Launch, Remote, Share},
+    roots::{FindRoot, RootFound},
     started::{Recalled, Started},
 };
 
@@ -609,6 +611,8 @@ pub enum Event {
     },
     /// The answer to [`Effect::Recall`]: the members of which something is remembered.
     Recalled(Vec<Recalled>),
+    /// The answer to [`Effect::FindRoot`].
+    RootFound(RootFound),
     /// The answer to [`Effect::RunTool`], in the form of a client's answer.
     ToolRan(Frame),
     /// The answer to [`Effect::Look`].
@@ -717,6 +721,8 @@ pub enum Effect {
     Recall(Vec<Started>),
     /// Remember what a member has answered to `initialize`: this result.
     Remember(Started, Bytes),
+    /// Look for the project of a document; answered by [`Event::RootFound`].
+    FindRoot(FindRoot),
     /// Run a call of a builtin tool, or decide whether it needs a question; answered once by [`Event::ToolRan`].
     RunTool {
         /// `conversation/invokeClientTool` or `conversation/invokeClientToolConfirmation`, in the form for a client.
@@ -746,7 +752,7 @@ pub enum Effect {
         /// Whether to send further lines.
         follow: bool,
     },
-    /// Read a text file, for a hub; answered by [`Event::FileRead`].
+    /// Read a text file; answered by [`Event::FileRead`] within a few seconds.
     ReadFile(PathBuf),
     /// Write the queue of a client, and close its connection; answered by [`Event::Closed`] of that client.
     HangUp(ClientId),

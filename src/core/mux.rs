@@ -9,6 +9,7 @@ pub(crate) mod cancel;
 pub(crate) mod clients;
 mod diagnostics;
 pub(crate) mod direct;
+mod encodings;
 pub(crate) mod failure;
 mod fetches;
 pub(crate) mod from_client;
@@ -34,6 +35,7 @@ use std::{
 use self::{
     clients::Clients,
     diagnostics::Diagnostics,
+    encodings::Encodings,
     fetches::Fetches,
     from_server::Said,
     merge::group::Group,
@@ -88,6 +90,7 @@ pub(crate) struct Mux {
     registrations: Registrations,
     diagnostics: Diagnostics,
     fetches: Fetches,
+    encodings: Encodings,
     /// What several servers share. None: there is one.
     group: Option<Box<Group>>,
     /// What the servers last said to the user, and which of them.
@@ -109,6 +112,7 @@ impl Mux {
             registrations: Registrations::default(),
             diagnostics: Diagnostics::default(),
             fetches: Fetches::default(),
+            encodings: Encodings::default(),
             group: None,
             shown: VecDeque::new(),
             dropped: Vec::new(),
@@ -226,6 +230,7 @@ impl Mux {
         self.registrations.rename(old, new);
         self.diagnostics.rename(old, new);
         self.fetches.rename(old, new);
+        self.encodings.rename(old, new);
         self.tokens.rename(old.backend, new.backend);
     }
 

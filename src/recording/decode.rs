@@ -89,12 +89,16 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             let format::ModeKept { number, kept } = data(line)?;
             Event::ModeKept { number, kept }
         }
+        Kind::RootFound => Event::RootFound(data(line)?),
         Kind::Recalled => Event::Recalled(data::<format::Recalled>(line)?.members),
         Kind::ToolRan => Event::ToolRan(frame(line)?),
         Kind::Looked => Event::Looked(Box::new(data(line)?)),
         Kind::Wrote => Event::Wrote(Box::new(data(line)?)),
         Kind::Fetched => Event::Fetched(data(line)?),
-        Kind::FileRead => Event::FileRead { path: data(line)?, text: None },
+        Kind::FileRead => {
+            let it: format::FileRead = data(line)?;
+            Event::FileRead { path: it.path, text: it.text }
+        }
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -121,6 +125,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::WriteTeam
         | Kind::RemoveTeam
         | Kind::KeepMode
+        | Kind::FindRoot
         | Kind::Recall
         | Kind::Remember
         | Kind::RunTool

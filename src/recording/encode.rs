@@ -53,6 +53,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::RemoveTeam { .. }
         | Effect::KeepMode(_)
         | Effect::Recall(_)
+        | Effect::FindRoot(_)
         | Effect::Remember(..)
         | Effect::RunTool { .. }
         | Effect::Look(_)
@@ -192,6 +193,7 @@ impl Encoder {
                 let data = self.own(&format::Recalled { members: members.clone() });
                 line(Kind::Recalled).data(&data).finish()
             }
+            Event::RootFound(it) => line(Kind::RootFound).data(&self.own(it)).finish(),
             Event::ToolRan(answer) => self.body(line(Kind::ToolRan), TOOLS, answer).finish(),
             Event::Looked(seen) => {
                 let data = self.seen(seen);
@@ -199,8 +201,14 @@ impl Encoder {
             }
             Event::Wrote(wrote) => line(Kind::Wrote).data(&self.own(wrote)).finish(),
             Event::Fetched(fetched) => line(Kind::Fetched).data(&self.own(fetched)).finish(),
-            // The text is for a hub alone.
-            Event::FileRead { path, text: _ } => line(Kind::FileRead).data(&self.own(path)).finish(),
+            Event::FileRead { path, text } => {
+                let masked = |it: &String| match self.redactor.keeps_texts() {
+                    true => it.clone(),
+                    false => self.redactor.content(it),
+                };
+                let text = text.as_ref().map(masked);
+                line(Kind::FileRead).data(&self.own(&format::FileRead { path: path.clone(), text })).finish()
+            }
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -295,6 +303,7 @@ impl Encoder {
                 line(Kind::RemoveTranscripts).data(&data).finish()
             }
             Effect::KeepMode(it) => line(Kind::KeepMode).data(&self.own(it)).finish(),
+            Effect::FindRoot(it) => line(Kind::FindRoot).data(&self.own(it)).finish(),
             Effect::Recall(all) => {
                 let members = all.iter().map(|it| it.member.clone()).collect();
                 line(Kind::Recall).data(&self.own(&format::Members { members })).finish()

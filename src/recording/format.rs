@@ -140,6 +140,8 @@ pub enum Kind {
     ModeKept,
     /// In: what members of a group could do before. [`Recalled`].
     Recalled,
+    /// In: the project of a document. [`RootFound`](crate::core::event::RootFound).
+    RootFound,
     /// In: the result of a call of a builtin tool, as a client's answer. Has `msg` or `raw`.
     ToolRan,
     /// In: the files of the workspace. [`Seen`](crate::core::event::Seen).
@@ -189,6 +191,8 @@ pub enum Kind {
     RemoveTeam,
     /// Out: correct the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
     KeepMode,
+    /// Out: look for the project of a document. [`FindRoot`](crate::core::event::FindRoot).
+    FindRoot,
     /// Out: look up what members of a group could do before. [`Members`].
     Recall,
     /// Out: remember what a member of a group can do. [`Members`].
@@ -207,7 +211,7 @@ pub enum Kind {
     Measure,
     /// Out: send a backend's stderr to `peer`. [`Logs`].
     Logs,
-    /// In: a file was read. Its path.
+    /// In: a file was read. [`FileRead`].
     FileRead,
     /// Out: read a file. Its path.
     ReadFile,
@@ -339,6 +343,17 @@ pub struct Prepared {
     /// Whether conversations get code tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_code_tools: bool,
+}
+
+/// `data` of [`Kind::FileRead`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRead {
+    /// The file.
+    pub path: PathBuf,
+    /// Its text, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// `data` of [`Kind::Recalled`].

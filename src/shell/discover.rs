@@ -32,6 +32,7 @@ pub use prepare::{
     Absent, CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target,
     targets,
 };
+pub use roots::nearest_root;
 pub use search::{Found, NotFound, search};
 pub use tools::{FoundLanguage, FoundTools, languages_found, prepare_tools};
 pub use trust::Trust;

@@ -14,7 +14,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -40,6 +40,7 @@ use super::{
     process::{Process, Surroundings, Waiting, World},
     read_throttle::ReadThrottle,
     reader::{self, Backpressure, End},
+    roots,
     servers::Servers,
     settings::Settings,
     stdio::{Input, Output},
@@ -63,6 +64,9 @@ const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 /// While more bytes of events wait for the driver, reading pauses. The driver always drains them, so this only bounds
 /// a burst.
 const AHEAD: usize = 64 * 1024;
+
+/// How long the core waits for the text of a file.
+const READ_WAIT: Duration = Duration::from_secs(2);
 
 /// The shell at work.
 pub struct Driver<C, W> {
@@ -363,6 +367,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Prepared(_)
             | Event::ModeKept { .. }
             | Event::Recalled(_)
+            | Event::RootFound(_)
             | Event::ToolRan(_)
             | Event::Looked(_)
             | Event::FileRead { .. }
@@ -473,6 +478,7 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             Effect::RemoveTeam { folders, team } => self.teams.remove(&folders, team),
             Effect::KeepMode(mode) => self.keep_mode(mode),
+            Effect::FindRoot(it) => roots::find(it, &self.events),
             Effect::Recall(all) => self.capabilities.recall(all, &self.events),
             Effect::Remember(it, result) => self.capabilities.remember(it, result),
             Effect::RunTool { call, scope } => {
@@ -545,7 +551,8 @@ impl<C: Core, W: World> Driver<C, W> {
         let events = self.events.clone();
         let place = path.clone();
         spawn_local(async move {
-            let text = spawn_blocking(move || files::small_text(&place)).await.ok().flatten();
+            let read = spawn_blocking(move || files::small_text(&place));
+            let text = timeout(READ_WAIT, read).await.ok().and_then(Result::ok).flatten();
             events.tell(Event::FileRead { path, text });
         });
     }

@@ -163,6 +163,7 @@ pub(super) fn kind(event: &Event) -> &'static str {
         Event::TeamWritten { .. } => "a stored team",
         Event::ModeKept { .. } => "the file of a mode",
         Event::Recalled(_) => "remembered capabilities",
+        Event::RootFound(_) => "the project of a document",
         Event::ToolRan(_) => "what came of a call",
         Event::Looked(_) => "a look at files",
         Event::FileRead { .. } => "a file that was read",

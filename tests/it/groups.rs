@@ -2,8 +2,10 @@
 
 mod agent;
 mod copilot;
+mod encodings;
 mod late;
 mod presets;
+mod projects;
 
 use std::{
     ffi::OsString,

@@ -33,10 +33,11 @@ impl Able {
         };
         let features = unique(methods().filter(|it| self.abilities.has(it)).map(|it| it.feature));
         let features = if features.is_empty() { "nothing".to_owned() } else { features.join(", ") };
-        vec![
-            format!("serves {features}"),
-            format!("takes {changes}, counts in {}", self.abilities.encoding()),
-        ]
+        let encoding = match self.abilities.encoding() {
+            it @ ("utf-8" | "utf-32") => format!("{it}, which lspool converts"),
+            it => it.to_owned(),
+        };
+        vec![format!("serves {features}"), format!("takes {changes}, counts in {encoding}")]
     }
 }
 
@@ -150,7 +151,7 @@ mod tests {
             serves document-symbols, format, hover
             takes no changes of documents, counts in utf-16
             serves format, hover
-            takes whole texts, counts in utf-8"]]
+            takes whole texts, counts in utf-8, which lspool converts"]]
         .assert_eq(&lines.join("\n"));
         let members = all(["python", "linter", "types"], &["hover".to_owned(), "format".to_owned()]);
         let mut group = GroupPlan::of("g");

@@ -323,6 +323,7 @@ impl Timeline {
             | format::Kind::TeamWritten
             | format::Kind::ModeKept
             | format::Kind::Recalled
+            | format::Kind::RootFound
             | format::Kind::ToolRan
             | format::Kind::Looked
             | format::Kind::Wrote
@@ -346,6 +347,7 @@ impl Timeline {
             | format::Kind::WriteTeam
             | format::Kind::RemoveTeam
             | format::Kind::KeepMode
+            | format::Kind::FindRoot
             | format::Kind::Recall
             | format::Kind::Remember
             | format::Kind::RunTool

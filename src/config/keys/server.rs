@@ -219,15 +219,16 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "none",
             doc: "In a group: files or folders that mark the root of a project, such as `biome.json`. The server \
-                  works in the nearest folder that has one: the workspace folder, one above it, or one at most \
-                  two levels below.",
+                  works in the workspace folder, or in the nearest one above that has a marker. It gets each \
+                  project below, once a document in it is open, as a further workspace folder.",
         },
         Key {
             name: "root_required",
             ty: Type::Flag(|it| &mut it.root_required),
             workspace: Workspace::No,
             absent: "",
-            doc: "In a group: whether only workspaces with one of `root_markers` use the server.",
+            doc: "In a group: whether only workspaces with one of `root_markers`, at most two levels below, use the \
+                  server. Projects below a workspace folder that has a marker itself then belong to that.",
         },
         Key {
             name: "handles",

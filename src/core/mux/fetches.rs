@@ -30,9 +30,14 @@ impl Fetches {
 }
 
 impl Mux {
-    /// A message of a process, before anybody looks at it: from here on, all paths are of this machine. `None`: it
-    /// waits for copies of files.
+    /// A message of a process, before anybody looks at it: from here on, all paths are of this machine, and all
+    /// positions count as the editor does. `None`: it waits for files.
     pub(crate) fn received(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
+        let frame = self.with_our_paths(process, frame)?;
+        self.in_our_encoding(process, frame)
+    }
+
+    fn with_our_paths(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
         let Some(paths) = self.backends.paths_of(process.backend) else { return Some(frame) };
         let method = match frame.kind() {
             Kind::Response => SentId::of(&frame).and_then(|it| self.requests.get(it)?.frame.method()),
@@ -64,7 +69,8 @@ impl Mux {
         {
             paths.note_copies(fetched.files);
         }
-        Some((process, self.mapped(process, frame)))
+        let frame = self.mapped(process, frame);
+        Some((process, self.in_our_encoding(process, frame)?))
     }
 
     fn mapped(&mut self, process: ProcessId, frame: Frame) -> Frame {

@@ -82,6 +82,7 @@ impl Mux {
 
     /// Sends a message to a process, past its queue.
     pub(crate) fn tell(&mut self, process: ProcessId, frame: Frame) {
+        let frame = self.in_its_encoding(process, &frame).unwrap_or(frame);
         let mapped = self.backends.paths_of(process.backend).and_then(|it| it.outgoing(&frame));
         self.wire.send(Peer::Backend(process), mapped.unwrap_or(frame));
     }

@@ -2,10 +2,13 @@
 
 mod complaints;
 mod diagnostics;
+mod encodings;
+mod parts;
 mod registering;
 mod reload;
 mod remembered;
 mod restarting;
+mod roots;
 mod routing;
 mod silent;
 

@@ -14,8 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Effect, Event, Exit, Generation, Group, KeepMode, KeptMode, Launch,
-            Measured, Peer, Prepared, ProcessId, Recalled, Remote, Scope, Share, Started, StoredTeam,
+            BackendId, ClientId, Effect, Event, Exit, FindRoot, Generation, Group, KeepMode, KeptMode,
+            Launch, Measured, Peer, Prepared, ProcessId, Recalled, Remote, Scope, Share, Started, StoredTeam,
         },
     },
     rpc::Frame,
@@ -89,6 +89,10 @@ pub(super) struct Stage {
     pub(super) remembered: BTreeMap<String, Value>,
     /// Whether a language of the workspace has a server.
     pub(super) has_code_tools: bool,
+    /// Projects that are looked for.
+    pub(super) searches: Vec<FindRoot>,
+    /// Files that the core wants to read.
+    pub(super) to_read: Vec<std::path::PathBuf>,
 }
 
 pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
@@ -141,6 +145,8 @@ impl Stage {
             group: None,
             remembered: BTreeMap::new(),
             has_code_tools: false,
+            searches: Vec::new(),
+            to_read: Vec::new(),
         }
     }
 
@@ -265,10 +271,12 @@ impl Stage {
                     let found = all.into_iter().filter_map(one).collect();
                     self.event(Event::Recalled(found));
                 }
+                Effect::FindRoot(it) => self.searches.push(it),
                 Effect::Remember(it, result) => {
                     self.remembered.insert(it.member, serde_json::from_slice(&result).unwrap());
                 }
-                Effect::ReadFile(_) | Effect::HangUp(_) => unreachable!("no client is sent away"),
+                Effect::ReadFile(path) => self.to_read.push(path),
+                Effect::HangUp(_) => unreachable!("no client is sent away"),
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::AwaitDrained(process) => self.feeding.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),

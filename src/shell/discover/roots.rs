@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::Workspace;
+use crate::core::event::FindRoot;
 
 /// How deep below a workspace folder a marker may be.
 const DEPTH: usize = 2;
@@ -60,6 +61,21 @@ fn is_below(folder: &Path, has: &dyn Fn(&Path) -> bool) -> bool {
     false
 }
 
+/// The nearest folder with a marker that a document is in, below the workspace folder. In packages of others and in
+/// hidden folders there are no projects.
+pub fn nearest_root(it: &FindRoot) -> Option<PathBuf> {
+    let has = |folder: &&Path| it.markers.iter().any(|name| folder.join(name).symlink_metadata().is_ok());
+    let within = it.within.iter().filter(|within| it.folder.starts_with(within));
+    let workspace = within.max_by_key(|within| within.as_os_str().len())?;
+    let is_one = it.is_whole && has(&workspace.as_path());
+    let mut below = it.folder.strip_prefix(workspace).ok()?.components();
+    if is_one || below.any(|part| is_foreign(&part.as_os_str().to_string_lossy())) {
+        return None;
+    }
+    let folders = it.folder.ancestors().take_while(|folder| folder != workspace);
+    folders.into_iter().find(has).map(Path::to_owned)
+}
+
 fn is_foreign(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "target" | "vendor")
 }
@@ -89,5 +105,45 @@ mod tests {
             fs::write(root.path().join(file), "").unwrap();
             assert_eq!(place(marker), expected, "{file}");
         }
+    }
+
+    #[test]
+    fn nearest_root_is_the_project_of_a_document_below_the_workspace() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for it in ["w/a/b/c", "w/plain", "w/node_modules/p", "w/.git/x", "v/w"] {
+            fs::create_dir_all(at(it)).unwrap();
+        }
+        for it in ["m", "w/a/m", "w/a/b/m", "w/node_modules/p/m", "w/.git/x/m"] {
+            fs::write(at(it), "").unwrap();
+        }
+        let find = |folder: &str, is_whole| {
+            let markers = vec!["other".to_owned(), "m".to_owned()];
+            let folder = at(folder);
+            nearest_root(&FindRoot {
+                member: String::new(),
+                folder,
+                within: vec![at("v/w"), at("w")],
+                markers,
+                is_whole,
+            })
+        };
+        for (folder, expected) in [
+            ("w/a", Some("w/a")),
+            ("w/a/b/c", Some("w/a/b")),
+            ("w/plain", None),
+            ("w", None),
+            ("w/node_modules/p", None),
+            ("w/.git/x", None),
+            ("elsewhere", None),
+        ] {
+            assert_eq!(
+                (find(folder, false), find(folder, true)),
+                (expected.map(at), expected.map(at)),
+                "{folder}"
+            );
+        }
+        fs::write(at("w/m"), "").unwrap();
+        assert_eq!((find("w/a", false), find("w/a", true)), (Some(at("w/a")), None));
     }
 }

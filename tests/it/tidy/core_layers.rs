@@ -16,7 +16,7 @@ const LAYERS: [&str; 8] =
 const VALUES: [&str; 4] = ["event", "identity", "ids", "purpose"];
 
 /// The effects, and who makes each. In the wire, a message becomes one.
-const MAKERS: [(&str, &[&str]); 25] = [
+const MAKERS: [(&str, &[&str]); 27] = [
     ("Send", &["mux::wire"]),
     ("Prepare", &["mux", "admin"]),
     ("WatchEditor", &["mux"]),
@@ -35,6 +35,8 @@ const MAKERS: [(&str, &[&str]); 25] = [
     ("Write", &["code_tools"]),
     ("Fetch", &["mux"]),
     ("Measure", &["mux"]),
+    ("FindRoot", &["mux"]),
+    ("ReadFile", &["mux"]),
     ("Recall", &["mux"]),
     ("Remember", &["mux"]),
     ("Logs", &["admin"]),

@@ -253,6 +253,11 @@ impl Abilities {
         self.limit.allows_kind(kind)
     }
 
+    /// Whether some kinds of code actions are not taken from it.
+    pub(crate) fn has_kinds(&self) -> bool {
+        self.limit.has_kinds()
+    }
+
     /// What it wants to hear of documents.
     pub(crate) fn sync(&self) -> Sync {
         self.sync

@@ -11,6 +11,7 @@ use std::{
 use memchr::memmem;
 
 use super::{
+    abilities::Abilities,
     group::Group,
     union::{self, Command},
 };
@@ -52,6 +53,15 @@ impl Group {
             }
         }
         self.renamed = renamed;
+    }
+
+    /// Whether an answer of this member to such a request may not reach the editor as it is: what it streams would.
+    pub(super) fn changes_answers(&self, server: ServerId, method: &str) -> bool {
+        let has_kinds = || self.abilities(server).is_some_and(Abilities::has_kinds);
+        // What a report says is remembered.
+        method == "textDocument/diagnostic"
+            || METHODS.contains(&method) && self.renamed.0.contains_key(&server)
+            || method == "textDocument/codeAction" && has_kinds()
     }
 
     /// Notes who has made items with commands that no member offers.

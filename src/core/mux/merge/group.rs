@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 use crate::{
     config::Combine,
     core::{
-        event::{self, BackendId, ClientId, Peer, ProcessId, ServerId},
+        event::{self, BackendId, ClientId, Generation, Peer, ProcessId, ServerId},
         ids::RequestId,
         mux::{
             Mux, Severity,
@@ -32,6 +32,7 @@ use crate::{
                 registering::Untold,
                 remembered::Remembered,
                 reports::Reports,
+                roots::Roots,
                 shown::{Publication, Shown},
                 union::{self, MemberLegends},
             },
@@ -111,6 +112,9 @@ pub(super) struct Member {
     told: Option<Bytes>,
     /// The documents that it is used for; all if `None`.
     files: Option<Globs>,
+    pub(super) roots: Roots,
+    /// Its last process before it became a member.
+    pub(super) before: Generation,
 }
 
 /// Whether a member has answered `initialize`.
@@ -165,7 +169,7 @@ impl Group {
         }
     }
 
-    pub(super) fn add(&mut self, server: ServerId, name: String, files: &[String]) {
+    pub(super) fn add(&mut self, server: ServerId, name: String, files: &[String], before: Generation) {
         let files = Globs::of(files);
         self.members.push(Member {
             server,
@@ -175,6 +179,8 @@ impl Group {
             result: Bytes::new(),
             told: None,
             files,
+            roots: Roots::default(),
+            before,
         });
     }
 
@@ -228,6 +234,11 @@ impl Group {
     fn answer_of(&self, server: ServerId) -> Option<(Said, Bytes)> {
         let member = self.members.iter().find(|it| it.server == server)?;
         (member.said != Said::Nothing).then(|| (member.said, member.result.clone()))
+    }
+
+    /// The last process that a member had when it became one.
+    pub(super) fn before(&self, server: ServerId) -> Option<Generation> {
+        self.members.iter().find(|it| it.server == server).map(|it| it.before)
     }
 
     pub(super) fn member_mut(&mut self, server: ServerId) -> Option<&mut Member> {
@@ -360,9 +371,10 @@ impl Mux {
 
     /// A server is a member of the group, if there is one.
     pub(in crate::core::mux) fn join_group(&mut self, server: ServerId, name: &str) {
-        let files = &self.servers.get(server).settings.files;
+        let Server { settings, primary, .. } = self.servers.get(server);
+        let before = self.backends.get(*primary).map_or(Generation(0), |it| it.process().generation);
         if let Some(group) = &mut self.group {
-            group.add(server, name.to_owned(), files);
+            group.add(server, name.to_owned(), &settings.files, before);
         }
     }
 

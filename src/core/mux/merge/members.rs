@@ -189,6 +189,7 @@ impl Mux {
         for frame in self.open_documents() {
             if self.is_for(id, &TextDocument::of(frame.params().unwrap_or(b"null"))) {
                 self.keep_for_member(id, &frame);
+                self.look_for_root(id, &TextDocument::of(frame.params().unwrap_or(b"null")));
                 if let Some(group) = self.group.as_deref_mut() {
                     group.unclaimed.closed(frame.params().unwrap_or(b"null"));
                 }

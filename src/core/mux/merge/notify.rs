@@ -9,7 +9,7 @@ use crate::{
         event::ServerId,
         mux::{
             Mux,
-            merge::abilities::{SyncKind, TextDocument},
+            merge::abilities::{Abilities, SyncKind, TextDocument},
             pool::backend::Backend,
             routes::Keep,
             servers::Server,
@@ -70,15 +70,24 @@ impl Mux {
     /// that a higher owner tells.
     pub(crate) fn notify_group(&mut self, frame: &Frame, except: Option<ServerId>) {
         let (method, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
-        let document = TextDocument::of(params);
+        let change = OnceCell::new();
+        let changed = match method {
+            "textDocument/didChange" => change.get_or_init(|| ReadChange::of(params)).uri(),
+            _ => None,
+        };
+        // A change is read once for all that is to be known of it.
+        let document =
+            changed.map_or_else(|| TextDocument::of(params), |uri| TextDocument::with(params, uri));
         self.note_document(method, params, &document);
         self.note_configuration(frame);
         let is_meant = |it: &ServerId| Some(*it) != except && self.is_meant_for(*it, method, &document);
         let concerned: Vec<ServerId> = self.servers.ids().filter(is_meant).collect();
         if method == "textDocument/didOpen" {
             self.start_for_document(&concerned);
+            for id in &concerned {
+                self.look_for_root(*id, &document);
+            }
         }
-        let change = OnceCell::new();
         if concerned.is_empty() {
             self.note_unclaimed(method, params, &document);
         }
@@ -94,12 +103,10 @@ impl Mux {
                 Some(keep) => server.session.keep(keep, frame, server.dialect),
                 None => {}
             }
+            let is_wanted = self.wants_of(id, method, params, &document);
             let Some(group) = self.group.as_deref() else { return };
             let abilities = group.abilities(id);
-            let is_unwanted = abilities.is_some_and(|it| !it.wants_notification(method, params, &document));
-            if (is_unwanted && !group.is_told_unasked(method))
-                || (method == WATCHED && group.are_watched_by_others(id))
-            {
+            if !is_wanted || (method == WATCHED && group.are_watched_by_others(id)) {
                 continue;
             }
             let takes_whole = method == "textDocument/didChange"
@@ -113,6 +120,17 @@ impl Mux {
                 None => self.notify_primary(primary, keep, frame),
             }
         }
+    }
+
+    /// Whether a server wants to hear this of a document.
+    pub(in crate::core::mux) fn wants(&self, id: ServerId, method: &str, params: &[u8]) -> bool {
+        self.wants_of(id, method, params, &TextDocument::of(params))
+    }
+
+    fn wants_of(&self, id: ServerId, method: &str, params: &[u8], document: &TextDocument<'_>) -> bool {
+        let Some(group) = self.group.as_deref() else { return true };
+        let wants = |it: &Abilities| it.wants_notification(method, params, document);
+        group.abilities(id).is_none_or(wants) || group.is_told_unasked(method)
     }
 
     /// A document that no member is used for: one may be added that is.

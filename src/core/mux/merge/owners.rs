@@ -25,15 +25,53 @@ impl Maker {
 }
 
 /// A tag in the making.
-pub(super) struct Tag {
+pub(in crate::core::mux) struct Tag {
     /// Without its last brace.
     opening: Vec<u8>,
 }
 
 impl Tag {
-    pub(super) fn of(maker: Maker) -> Tag {
+    pub(super) fn of_maker(maker: Maker) -> Tag {
         let Maker { member, generation } = maker;
         Tag { opening: format!(r#"{{"lspool":"{member}.{generation}""#).into_bytes() }
+    }
+
+    /// Another tag, with this text under this key.
+    pub(in crate::core::mux) fn of(key: &str, text: &str) -> Tag {
+        Tag { opening: format!(r#"{{"{key}":{}"#, serde_json::json!(text)).into_bytes() }
+    }
+
+    /// Tags all items in an answer.
+    pub(in crate::core::mux) fn put_answer(&self, method: &str, result: &[u8]) -> Vec<u8> {
+        let Some(place) = Place::of(method) else { return result.to_vec() };
+        let put = |element: &[u8], out: &mut Vec<u8>| match place {
+            Place::Completions | Place::Whole => self.put_item(element, out),
+            Place::Elements if is_command(element) => out.extend_from_slice(element),
+            Place::Elements => self.put_item(element, out),
+            Place::Inside(key) => match member(element, key) {
+                Some(at) => {
+                    out.extend_from_slice(&element[..at.start]);
+                    self.put_item(&element[at.clone()], out);
+                    out.extend_from_slice(&element[at.end..]);
+                }
+                None => out.extend_from_slice(element),
+            },
+        };
+        match place {
+            Place::Whole => self.put_alone(result),
+            Place::Completions if !result.trim_ascii_start().starts_with(b"[") => {
+                completion::tagged(result, self).map_or_else(|| result.to_vec(), Cow::into_owned)
+            }
+            Place::Completions | Place::Elements | Place::Inside(_) => {
+                List::of(result).map_or_else(|| result.to_vec(), |it| it.rewritten(self.len(), put))
+            }
+        }
+    }
+
+    fn put_alone(&self, item: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(item.len() + self.len());
+        self.put_item(item, &mut out);
+        out
     }
 
     /// Writes the tag, around the data that was there.
@@ -133,11 +171,9 @@ pub(crate) fn makes_items(method: &str) -> bool {
 }
 
 /// Puts the tag into the `data` of one item.
-pub(crate) fn tagged(item: &[u8], maker: Maker) -> Vec<u8> {
-    let tag = Tag::of(maker);
-    let mut out = Vec::with_capacity(item.len() + tag.len());
-    tag.put_item(item, &mut out);
-    out
+#[cfg(test)]
+pub(super) fn tagged(item: &[u8], maker: Maker) -> Vec<u8> {
+    Tag::of_maker(maker).put_alone(item)
 }
 
 /// Who made the item in the parameters of a question about it, and the parameters as the maker knows them. `None`:
@@ -172,30 +208,7 @@ fn untagged_item(item: &[u8]) -> Option<(Maker, Vec<u8>)> {
 
 /// Tags all items in an answer of one member.
 pub(crate) fn tag_answer(method: &str, result: &[u8], maker: Maker) -> Vec<u8> {
-    let Some(place) = Place::of(method) else { return result.to_vec() };
-    let tag = Tag::of(maker);
-    let put = |element: &[u8], out: &mut Vec<u8>| match place {
-        Place::Completions | Place::Whole => tag.put_item(element, out),
-        Place::Elements if is_command(element) => out.extend_from_slice(element),
-        Place::Elements => tag.put_item(element, out),
-        Place::Inside(key) => match member(element, key) {
-            Some(at) => {
-                out.extend_from_slice(&element[..at.start]);
-                tag.put_item(&element[at.clone()], out);
-                out.extend_from_slice(&element[at.end..]);
-            }
-            None => out.extend_from_slice(element),
-        },
-    };
-    match place {
-        Place::Whole => tagged(result, maker),
-        Place::Completions if !result.trim_ascii_start().starts_with(b"[") => {
-            completion::tagged(result, &tag).map_or_else(|| result.to_vec(), Cow::into_owned)
-        }
-        Place::Completions | Place::Elements | Place::Inside(_) => {
-            List::of(result).map_or_else(|| result.to_vec(), |it| it.rewritten(tag.len(), put))
-        }
-    }
+    Tag::of_maker(maker).put_answer(method, result)
 }
 
 #[cfg(test)]

@@ -167,7 +167,10 @@ impl Mux {
         }
         let (now, Some(uri)) = (self.now(), document.uri()) else { return };
         let meant: Vec<ServerId> = match method {
-            "textDocument/didOpen" => self.servers.ids().filter(|it| self.is_for(*it, document)).collect(),
+            "textDocument/didOpen" => {
+                let is_it = |it: &ServerId| self.may_be_pulled(*it) && self.is_for(*it, document);
+                self.servers.ids().filter(is_it).collect()
+            }
             _ => Vec::new(),
         };
         let Some(group) = self.group.as_deref_mut() else { return };
@@ -192,6 +195,13 @@ impl Mux {
             }
             _ => {}
         }
+    }
+
+    /// Whether a member has a provider of diagnostics, or has not said yet. One that gets it later is asked about all
+    /// open documents then.
+    fn may_be_pulled(&self, server: ServerId) -> bool {
+        let abilities = self.group.as_deref().and_then(|it| it.abilities(server));
+        abilities.is_none_or(|it| it.has(row()))
     }
 
     pub(super) fn publish(&mut self, params: &[u8]) {

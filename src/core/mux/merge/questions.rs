@@ -249,7 +249,11 @@ impl Mux {
         let primary = self.servers.get(server).primary;
         let frame = self.with_own_context(server, frame.clone());
         let own = self.own_report(server, &frame);
-        self.send_to_backend(primary, owner, Purpose::Plain, own.as_ref().unwrap_or(&frame));
+        let frame = own.unwrap_or(frame);
+        let method = frame.method().unwrap_or_default();
+        let is_changed = self.group.as_deref().is_some_and(|it| it.changes_answers(server, method));
+        let whole = if is_changed { without(&frame, &["partialResultToken"]) } else { None };
+        self.send_to_backend(primary, owner, Purpose::Plain, whole.as_ref().unwrap_or(&frame));
     }
 
     /// A request without what is for other members.
@@ -673,18 +677,18 @@ fn is_passed_on(method: &str) -> bool {
 
 /// A request as one of several members is asked it: only the best reports progress, and nobody answers in parts.
 fn for_part(frame: &Frame, slot: usize) -> Frame {
-    let params = frame.params().unwrap_or(b"null");
+    let keys = ["partialResultToken", "previousResultId", "workDoneToken"];
+    let keys = if slot > 0 { &keys[..] } else { &keys[..2] };
+    without(frame, keys).unwrap_or_else(|| frame.clone())
+}
+
+/// A request without these parameters. `None`: it has none of them.
+fn without(frame: &Frame, keys: &[&str]) -> Option<Frame> {
+    let params = frame.params()?;
     let mut patch = Patch::of(params);
-    let mut is_other = false;
-    for key in ["partialResultToken", "previousResultId"] {
-        if member(params, key).is_some() {
-            patch.remove(key);
-            is_other = true;
-        }
+    let has: Vec<&&str> = keys.iter().filter(|it| member(params, it).is_some()).collect();
+    for key in &has {
+        patch.remove(key);
     }
-    if slot > 0 && member(params, "workDoneToken").is_some() {
-        patch.remove("workDoneToken");
-        is_other = true;
-    }
-    if is_other { frame.with_params(&patch.finish()) } else { frame.clone() }
+    (!has.is_empty()).then(|| frame.with_params(&patch.finish()))
 }

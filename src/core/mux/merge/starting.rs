@@ -29,7 +29,8 @@ impl Mux {
     /// Whether a member starts with a document, which has not come.
     pub(super) fn waits_for_document(&self, id: ServerId) -> bool {
         let server = self.servers.get(id);
-        let is_new = |it: &Backend| it.process().generation.0 == 0 && !it.accepts();
+        let Some(before) = self.group.as_deref().and_then(|it| it.before(id)) else { return false };
+        let is_new = |it: &Backend| it.process().generation == before && !it.accepts();
         server.missing.is_none()
             && self.starts_with_document(id)
             && self.backend(server.primary).is_some_and(is_new)

@@ -82,9 +82,13 @@ impl Mux {
                 }
                 return;
             };
-            let documents = &mut self.servers.get_mut(backend.server).session.documents;
+            let server = backend.server;
+            let documents = &mut self.servers.get_mut(server).session.documents;
             // It may have been closed meanwhile.
             let Some((method, params)) = documents.restored(&key) else { continue };
+            if !self.wants(server, method, &params) {
+                continue;
+            }
             n_bytes += params.len();
             self.tell(process, Frame::notification(method, Some(&params)));
         }

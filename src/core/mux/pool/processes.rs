@@ -273,7 +273,8 @@ impl Mux {
         let folders = backend.folders.clone();
         let replay = self.servers.of(backend).session.replay(&folders);
         let Replay { latest, settings, folders, documents, of_documents, calls } = replay;
-        for frame in latest.into_iter().chain(settings).chain(folders) {
+        let further = self.further_folders(process);
+        for frame in latest.into_iter().chain(settings).chain(folders).chain(further) {
             self.replay(process, frame);
         }
         self.begin_feed(process, documents, of_documents.into_iter().chain(calls).collect());
@@ -323,6 +324,7 @@ impl Mux {
         let now = self.now();
         let goes_on = !self.clients.is_shut_down();
         let chance = self.identity.mixed(self.requests.n_sent());
+        self.encodings.forget(process);
         let backend = self.backends.get_mut(process.backend)?;
         let settings = &self.servers.get(backend.server).settings;
         let policy = &settings.policy;

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use tracing::warn;
 
+pub(in crate::core::mux) use self::{changes::Position, edited::Edited};
 use self::{
     changes::{Changes, DidChange},
-    edited::Edited,
     notebooks::Notebook,
 };
 use crate::rpc::{LooseText, Patch, member, path, text};
@@ -78,6 +78,11 @@ impl<'a> ReadChange<'a> {
         let mut it = ReadChange::default();
         it.read(params);
         it
+    }
+
+    /// The document, if it can be read.
+    pub(crate) fn uri(&self) -> Option<&str> {
+        self.change.as_ref().map(|it| &*it.uri).filter(|it| !it.is_empty())
     }
 
     fn read(&mut self, params: &'a [u8]) {

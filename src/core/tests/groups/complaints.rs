@@ -8,7 +8,7 @@
 //! | completions appear when the slowest server has answered | `completions_do_not_wait_for_a_slow_member_and_say_that_they_are_incomplete` |
 //! | the same completion, reference, hint twice | `what_two_members_say_alike_is_there_once` |
 //! | diagnostics overwrite one another, flicker, vanish | `diagnostics_of_members_are_shown_together`, `diagnostics_are_never_emptied_in_between`, and the tests of `diagnostics` |
-//! | mixed encodings: warnings, wrong columns | `member_that_insists_on_another_encoding_is_not_used_and_named` |
+//! | mixed encodings: warnings, wrong columns | `super::encodings` |
 //! | which server formats? it differs each time | `best_member_formats_each_time_though_it_has_nothing_to_do`, `order_says_who_formats` |
 //! | settings for one server reach the other | `options_and_settings_are_for_one_member` |
 //! | `null` or a string among code actions kills the proxy | `odd_elements_are_left_out_and_the_rest_is_the_answer` |
@@ -24,10 +24,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{A, B, C, answer, ask, at, backend, documents, group, initialize, only, pair, pair_of, ready};
-use crate::core::{
-    event::Exit,
-    tests::stage::{EDITOR, Stage, name},
-};
+use crate::core::tests::stage::{EDITOR, Stage, name};
 
 /// The result of the only answer that the editor has got.
 fn result(it: &mut Stage) -> Value {
@@ -205,53 +202,6 @@ fn diagnostics_keep_what_says_whose_they_are() {
         it.pass(Duration::from_millis(11));
     }
     assert_eq!(it.take(EDITOR).pop().unwrap()["params"]["diagnostics"], json!([one("a"), one("b")]));
-}
-
-#[test]
-fn member_that_insists_on_another_encoding_is_not_used_and_named() {
-    let mut it = group(&["a", "b"]);
-    initialize(&mut it, &json!({"general": {"positionEncodings": ["utf-8", "utf-16"]}}));
-    let offered = it.take(backend(A)).pop().unwrap();
-    assert_eq!(offered["params"]["capabilities"]["general"]["positionEncodings"], json!(["utf-16"]));
-    it.put_back(backend(A), offered);
-    let mut odd = documents();
-    odd["positionEncoding"] = json!("utf-8");
-    ready(&mut it, A, &odd);
-    assert_eq!(it.terminated, [A], "nothing that it says is right");
-    ready(&mut it, B, &documents());
-    let told = it.take(EDITOR);
-    let message = told.iter().find(|it| name(it) == "window/showMessageRequest").unwrap();
-    let text = message["params"]["message"].as_str().unwrap();
-    assert!(text.contains("a counts characters in utf-8, although lspool asked for utf-16"), "{text}");
-    let answer = told.iter().find(|it| it["id"] == "i").unwrap();
-    assert_eq!(answer["result"]["capabilities"]["positionEncoding"].as_str().unwrap_or("utf-16"), "utf-16");
-    it.editor(json!({"method": "initialized", "params": {}}));
-    it.take(backend(A));
-    it.take(backend(B));
-    ask(&mut it, 1, "textDocument/hover", &at("u"));
-    assert_eq!((it.told(A).len(), it.told(B).len()), (0, 1));
-    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
-    let params = json!({"uri": "u", "diagnostics": [{"range": range, "message": "m"}]});
-    it.server(A, json!({"method": "textDocument/publishDiagnostics", "params": params}));
-    it.exited(A, Exit::Signal(15));
-    it.pass(Duration::from_mins(5));
-    assert!(it.take(EDITOR).is_empty(), "it stays away");
-}
-
-#[test]
-fn group_of_members_that_all_insist_on_another_encoding_says_so() {
-    let mut it = group(&["a", "b"]);
-    initialize(&mut it, &json!({}));
-    for (process, odd) in [
-        (A, json!({"capabilities": {"positionEncoding": "utf-32"}})),
-        (B, json!({"capabilities": {}, "offsetEncoding": "utf-8"})),
-    ] {
-        let asked = it.take(backend(process)).pop().unwrap();
-        it.server(process, json!({"id": asked["id"], "result": odd}));
-    }
-    let told = it.take(EDITOR);
-    let error = told.iter().find(|it| it["id"] == "i").unwrap()["error"]["message"].as_str().unwrap();
-    assert!(error.contains("utf-32") && error.contains("utf-8"), "{error}");
 }
 
 #[test]

@@ -318,6 +318,15 @@ fn member_that_never_publishes_is_pulled_for_an_editor_that_does_not() {
 }
 
 #[test]
+fn only_members_with_a_provider_are_looked_after() {
+    for (a, is_looked_after) in [(pulls(), true), (json!({"textDocumentSync": 2}), false)] {
+        let it = opened(&json!({}), &a, &json!({"textDocumentSync": 2}));
+        let waits = it.core.poll_timeout().is_some_and(|(_, why)| why == "diagnostics are to be pulled");
+        assert_eq!(waits, is_looked_after, "{a}");
+    }
+}
+
+#[test]
 fn pulled_list_goes_when_document_is_closed_and_successor_is_pulled_again() {
     let mut it = opened(&json!({}), &documents(), &pulls());
     it.pass(Duration::from_secs(2));

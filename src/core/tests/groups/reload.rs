@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{A, B, C, ask, at, backend, documents, group, initialize, member, only, ready};
 use crate::{
-    config::{ServerConfig, ServerKind},
+    config::{ServerConfig, ServerKind, StartAt},
     core::{
         event::{Exit, Member, ProcessId},
         tests::stage::{EDITOR, Stage, measured, name, process},
@@ -343,4 +343,60 @@ fn first_server_and_copilot_change_with_the_next_start() {
     let mut it = with_copilot("a", "copilot");
     it.group.as_mut().unwrap().others = vec![member("b")];
     assert!(refused(&mut it, 4).contains("or removed"));
+}
+
+#[test]
+fn member_that_comes_back_starts_with_its_next_document() {
+    let mut it = opened(group(&["a", "b"]), &json!({}));
+    let mut removed = it.group.as_mut().unwrap().others.remove(0);
+    removed.server.languages = vec!["css".to_owned()];
+    removed.server.start = StartAt::Document;
+    reload(&mut it, 1);
+    it.pass(Duration::from_secs(3));
+    it.exited(B, Exit::Code(0));
+    it.group.as_mut().unwrap().others.push(removed);
+    assert_eq!(reload(&mut it, 2)["result"]["changed"], json!(["servers"]));
+    open(&mut it, "u", "x");
+    assert_eq!(it.spawned, [A, B], "that one is not for it");
+    open(&mut it, "c", "css");
+    let again = process(1, 2);
+    assert_eq!(it.spawned, [A, B, again]);
+    ready(&mut it, again, &documents());
+    assert_eq!(it.told(again), ["initialized", "textDocument/didOpen"]);
+}
+
+#[test]
+fn added_member_is_told_of_open_notebooks_if_it_takes_them() {
+    let cell = |text: &str| json!({"uri": "c", "languageId": "x", "version": 1, "text": text});
+    let notebook =
+        json!({"uri": "n", "notebookType": "t", "version": 1, "cells": [{"kind": 2, "document": "c"}]});
+    let takes = json!({"notebookDocumentSync": {"notebookSelector": [{"notebook": "t"}]}});
+    for (takes, expected) in
+        [(takes, vec!["initialized", "notebookDocument/didOpen"]), (documents(), vec!["initialized"])]
+    {
+        let mut it = group(&["a", "b"]);
+        initialize(&mut it, &json!({}));
+        let wants = json!({"notebookDocumentSync": {"notebookSelector": [{"notebook": "t"}]}});
+        ready(&mut it, A, &wants);
+        ready(&mut it, B, &documents());
+        it.editor(json!({"method": "initialized", "params": {}}));
+        let params = json!({"notebookDocument": notebook, "cellTextDocuments": [cell("1")]});
+        it.editor(json!({"method": "notebookDocument/didOpen", "params": params}));
+        let text = json!({"document": {"uri": "c", "version": 2}, "changes": [{"text": "2"}]});
+        let change = json!({"notebookDocument": {"uri": "n", "version": 2}, "change": {"cells": {"textContent": [text]}}});
+        it.editor(json!({"method": "notebookDocument/didChange", "params": change}));
+        assert_eq!(it.told(B), ["initialize", "initialized"][1..], "it does not take notebooks");
+        it.group.as_mut().unwrap().others.push(member("c"));
+        reload(&mut it, 1);
+        ready(&mut it, C, &takes);
+        let told = it.take(backend(C));
+        assert_eq!(told.iter().map(name).collect::<Vec<_>>(), expected);
+        if let Some(open) = told.get(1) {
+            assert_eq!(open["params"]["cellTextDocuments"][0]["text"], "2");
+        }
+        // A process that follows another is told the same as that.
+        it.exited(B, Exit::Signal(9));
+        ready(&mut it, process(1, 2), &documents());
+        assert_eq!(it.told(process(1, 2)), ["initialized"]);
+    }
 }

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use super::{A, B, answer, ask, at, backend, documents, group, initialize, only, pair, pair_of, ready};
 use crate::{
     config::{Combine, StartAt},
-    core::tests::stage::{EDITOR, Stage, name},
+    core::{
+        mux::merge::methods::{Method, Plan, methods},
+        tests::stage::{EDITOR, Stage, name},
+    },
 };
 
 /// A group of two with all that a document needs, as it is set.
@@ -579,6 +582,68 @@ fn answer_that_lspool_changes_is_not_streamed_past_it() {
     ask(&mut it, 2, "textDocument/hover", &params);
     let asked = only(&mut it, A);
     assert!(asked["params"].get("partialResultToken").is_some(), "nobody else can say anything");
+}
+
+#[test]
+fn only_a_member_whose_answer_is_passed_on_as_it_is_streams_it() {
+    let all = json!({
+        "callHierarchyProvider": true, "codeActionProvider": true, "codeLensProvider": {}, "colorProvider": true,
+        "completionProvider": {}, "definitionProvider": true, "diagnosticProvider": {"workspaceDiagnostics": true},
+        "documentFormattingProvider": true, "documentHighlightProvider": true, "documentLinkProvider": {},
+        "documentSymbolProvider": true, "foldingRangeProvider": true, "hoverProvider": true, "inlayHintProvider": true,
+        "monikerProvider": true, "referencesProvider": true, "selectionRangeProvider": true, "signatureHelpProvider": {},
+        "typeHierarchyProvider": true, "workspaceSymbolProvider": true,
+        "semanticTokensProvider": {"legend": {"tokenTypes": [], "tokenModifiers": []}, "full": true, "range": true},
+    });
+    let methods = |is_meant: &dyn Fn(&Method) -> bool| -> Vec<&'static str> {
+        let is_there = |it: &&Method| it.capability.of(all.as_object().unwrap()).is_some() && is_meant(it);
+        methods().filter(is_there).map(|it| it.name).collect()
+    };
+    let of_one = methods(&|it| it.plan == Plan::Own && it.option != ["full", "delta"]);
+    let of_several = methods(&|it| matches!(it.plan, Plan::First | Plan::All(_)));
+    assert!(of_one.contains(&"workspace/diagnostic") && of_several.len() > 15, "{of_one:?} {of_several:?}");
+    let streams = |it: &mut Stage, method: &str| {
+        let mut params = at("u");
+        params["partialResultToken"] = json!("p");
+        ask(it, 1, method, &params);
+        let mut asked = it.take(backend(A));
+        asked.extend(it.take(backend(B)));
+        assert!(!asked.is_empty(), "{method}");
+        let streams = asked.iter().any(|it| it["params"].get("partialResultToken").is_some());
+        for (by, asked) in asked.iter().enumerate().map(|(n, it)| (if n == 0 { A } else { B }, it)) {
+            answer(it, by, asked, &Value::Null);
+        }
+        it.take(EDITOR);
+        streams
+    };
+    let mut both = pair(&all);
+    let mut one = pair_of(&all, &json!({}));
+    for method in of_one {
+        assert!(streams(&mut both, method) && streams(&mut one, method), "{method}: one answers");
+    }
+    for method in of_several {
+        assert!(!streams(&mut both, method), "{method}: the parts of several are put together");
+        // What it reports is kept.
+        assert_eq!(
+            streams(&mut one, method),
+            method != "textDocument/diagnostic",
+            "{method}: nobody else answers"
+        );
+    }
+}
+
+#[test]
+fn commands_of_a_member_that_have_another_name_at_the_editor_are_not_streamed() {
+    let command = json!({"commands": ["c"]});
+    let a = json!({"executeCommandProvider": command});
+    let b = json!({"executeCommandProvider": command, "codeLensProvider": {}, "hoverProvider": true});
+    let mut it = pair_of(&a, &b);
+    let mut params = at("u");
+    params["partialResultToken"] = json!("p");
+    for (id, method, is_streamed) in [(1, "textDocument/codeLens", false), (2, "textDocument/hover", true)] {
+        ask(&mut it, id, method, &params);
+        assert_eq!(only(&mut it, B)["params"].get("partialResultToken").is_some(), is_streamed, "{method}");
+    }
 }
 
 #[test]

@@ -314,7 +314,9 @@ impl World {
                 }
                 Effect::AwaitDrained(_) => unreachable!("no document is large"),
                 Effect::KeepMode(_) => unreachable!("no mode is wanted"),
-                Effect::Recall(_) | Effect::Remember(..) => unreachable!("there is no group"),
+                Effect::FindRoot(_) | Effect::Recall(_) | Effect::Remember(..) => {
+                    unreachable!("there is no group")
+                }
                 Effect::ReadFile(_) | Effect::HangUp(_) => {
                     unreachable!("lspool does not close the connection of a client")
                 }

@@ -58,6 +58,12 @@ impl<'a> TextDocument<'a> {
         TextDocument { params, members: OnceCell::new(), place: OnceCell::new() }
     }
 
+    /// The same, if its URI has been read, and there is no language in it.
+    pub(crate) fn with(params: &'a [u8], uri: &str) -> TextDocument<'a> {
+        let members = Members { uri: Some(uri.to_owned()), language: None };
+        TextDocument { params, members: OnceCell::from(members), place: OnceCell::new() }
+    }
+
     pub(crate) fn uri(&self) -> Option<&str> {
         self.members().uri.as_deref()
     }

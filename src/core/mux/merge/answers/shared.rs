@@ -144,7 +144,7 @@ impl<'a> List<'a> {
 
 /// The tag for the items of a part, if they get one.
 pub(super) fn tag_of(method: &str, part: &Part<'_>) -> Option<Tag> {
-    part.maker.filter(|_| has_items(method)).map(Tag::of)
+    part.maker.filter(|_| has_items(method)).map(Tag::of_maker)
 }
 
 /// An array in the making, or the inside of one.

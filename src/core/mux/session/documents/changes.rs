@@ -10,13 +10,13 @@ use serde::Deserialize;
 use crate::rpc::{Cursor, decimal};
 
 /// The replaced range; `None` is the whole text.
-pub(super) type Place = Option<(Position, Position)>;
+pub(in crate::core::mux) type Place = Option<(Position, Position)>;
 
 /// Line and character, counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct Position {
-    pub(super) line: u32,
-    pub(super) character: u32,
+pub(in crate::core::mux) struct Position {
+    pub(in crate::core::mux) line: u32,
+    pub(in crate::core::mux) character: u32,
 }
 
 /// Changes that were not applied yet, in order.

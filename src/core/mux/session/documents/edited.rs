@@ -25,7 +25,7 @@ struct At {
 
 /// A text with the data for changing it.
 #[derive(Clone, Debug)]
-pub(super) struct Edited {
+pub(in crate::core::mux) struct Edited {
     encoding: Encoding,
     /// The text before the gap, the gap, and the text after it.
     bytes: Vec<u8>,
@@ -39,7 +39,7 @@ pub(super) struct Edited {
 }
 
 impl Edited {
-    pub(super) fn new(text: Vec<u8>, encoding: Encoding) -> Edited {
+    pub(in crate::core::mux) fn new(text: Vec<u8>, encoding: Encoding) -> Edited {
         let mut above = vec![0];
         above.extend(line_starts(&text, None));
         Edited {
@@ -60,7 +60,7 @@ impl Edited {
         bytes
     }
 
-    pub(super) fn apply(&mut self, place: Place, with: &[u8]) {
+    pub(in crate::core::mux) fn apply(&mut self, place: Place, with: &[u8]) {
         match place {
             None => *self = Edited::new(with.to_owned(), self.encoding),
             Some((one, other)) => {
@@ -70,8 +70,17 @@ impl Edited {
         }
     }
 
-    fn len(&self) -> usize {
+    pub(in crate::core::mux) fn len(&self) -> usize {
         self.bytes.len() - self.gap.len()
+    }
+
+    /// The character of a position, counted in another way. Past the end of a line it is that of the end.
+    pub(in crate::core::mux) fn recounted(&mut self, at: Position, from: Encoding, to: Encoding) -> u32 {
+        let Some(start) = self.start_of(at.line) else { return at.character };
+        self.seek(start);
+        let line = &self.bytes[start + self.gap.len()..];
+        let (n, _) = from.prefix(line, at.character as usize);
+        to.units(&line[..n])
     }
 
     /// The bytes between two positions in order. Moves the gap before them.
@@ -175,6 +184,26 @@ impl Edited {
 }
 
 impl Encoding {
+    /// The units of a character.
+    fn width(self, bytes: usize, utf16: usize) -> usize {
+        match self {
+            Encoding::Utf8 => bytes,
+            Encoding::Utf16 => utf16,
+            Encoding::Utf32 => 1,
+        }
+    }
+
+    /// How many units a part of a line has.
+    fn units(self, mut text: &[u8]) -> u32 {
+        let mut units = 0;
+        while !text.is_empty() {
+            let (bytes, utf16) = first_character(text);
+            units += self.width(bytes, utf16);
+            text = &text[bytes..];
+        }
+        u32::try_from(units).unwrap_or(u32::MAX)
+    }
+
     /// How many bytes the first `units` units of a line take (all of them if it has less), and how many units are
     /// missing or cut.
     fn prefix(self, text: &[u8], units: usize) -> (usize, usize) {
@@ -188,29 +217,31 @@ impl Encoding {
             while left >= ASCII && line.get(at..at + ASCII).is_some_and(<[u8]>::is_ascii) {
                 (at, left) = (at + ASCII, left - ASCII);
             }
-            let Some(first) = line.get(at) else { return (at, left) };
-            let (bytes, utf16) = match first {
-                0..0x80 => (1, 1),
-                0x80..0xC0 => (1, 1),
-                0xC0..0xE0 => (2, 1),
-                0xE0..0xF0 => (3, 1),
-                0xF0.. => (4, 2),
-            };
-            // A byte that is not UTF-8 counts as one character.
-            let rest = line.get(at + 1..at + bytes).unwrap_or_default();
-            let is_text = rest.len() + 1 == bytes && rest.iter().all(|it| it & 0xC0 == 0x80);
-            let (bytes, utf16) = if is_text { (bytes, utf16) } else { (1, 1) };
-            let width = match self {
-                Encoding::Utf8 => bytes,
-                Encoding::Utf16 => utf16,
-                Encoding::Utf32 => 1,
-            };
+            if at == line.len() {
+                return (at, left);
+            }
+            let (bytes, utf16) = first_character(&line[at..]);
+            let width = self.width(bytes, utf16);
             if left < width {
                 return (at, left);
             }
             (at, left) = (at + bytes, left - width);
         }
     }
+}
+
+/// How many bytes the first character takes, and how many units of UTF-16.
+fn first_character(text: &[u8]) -> (usize, usize) {
+    let (bytes, utf16) = match text[0] {
+        0..0xC0 => (1, 1),
+        0xC0..0xE0 => (2, 1),
+        0xE0..0xF0 => (3, 1),
+        0xF0.. => (4, 2),
+    };
+    // A byte that is not UTF-8 counts as one character.
+    let rest = text.get(1..bytes).unwrap_or_default();
+    let is_text = rest.len() + 1 == bytes && rest.iter().all(|it| it & 0xC0 == 0x80);
+    if is_text { (bytes, utf16) } else { (1, 1) }
 }
 
 /// The starts of lines after line ends in a text that `next` follows.

@@ -1,0 +1,248 @@
+//! Members that count characters in another way than they were asked to.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::core::event::Event;
+
+#[test]
+fn member_that_insists_on_unknown_encoding_is_not_used_and_named() {
+    let mut it = group(&["a", "b"]);
+    initialize(&mut it, &json!({"general": {"positionEncodings": ["utf-8", "utf-16"]}}));
+    let offered = it.take(backend(A)).pop().unwrap();
+    assert_eq!(offered["params"]["capabilities"]["general"]["positionEncodings"], json!(["utf-16"]));
+    it.put_back(backend(A), offered);
+    let mut odd = documents();
+    odd["positionEncoding"] = json!("utf-7");
+    ready(&mut it, A, &odd);
+    assert_eq!(it.terminated, [A], "nothing that it says is right");
+    ready(&mut it, B, &documents());
+    let told = it.take(EDITOR);
+    let message = told.iter().find(|it| name(it) == "window/showMessageRequest").unwrap();
+    let text = message["params"]["message"].as_str().unwrap();
+    assert!(text.contains("a counts characters in utf-7, although lspool asked for utf-16"), "{text}");
+    let answer = told.iter().find(|it| it["id"] == "i").unwrap();
+    assert_eq!(answer["result"]["capabilities"]["positionEncoding"].as_str().unwrap_or("utf-16"), "utf-16");
+    it.editor(json!({"method": "initialized", "params": {}}));
+    it.take(backend(A));
+    it.take(backend(B));
+    ask(&mut it, 1, "textDocument/hover", &at("u"));
+    assert_eq!((it.told(A).len(), it.told(B).len()), (0, 1));
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+    let params = json!({"uri": "u", "diagnostics": [{"range": range, "message": "m"}]});
+    it.server(A, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+    it.exited(A, Exit::Signal(15));
+    it.pass(Duration::from_mins(5));
+    assert!(it.take(EDITOR).is_empty(), "it stays away");
+}
+
+#[test]
+fn group_of_members_that_all_insist_on_unknown_encodings_says_so() {
+    let mut it = group(&["a", "b"]);
+    initialize(&mut it, &json!({}));
+    for (process, odd) in [
+        (A, json!({"capabilities": {"positionEncoding": "utf-5"}})),
+        (B, json!({"capabilities": {}, "offsetEncoding": "utf-9"})),
+    ] {
+        let asked = it.take(backend(process)).pop().unwrap();
+        it.server(process, json!({"id": asked["id"], "result": odd}));
+    }
+    let told = it.take(EDITOR);
+    let error = told.iter().find(|it| it["id"] == "i").unwrap()["error"]["message"].as_str().unwrap();
+    assert!(error.contains("utf-5") && error.contains("utf-9"), "{error}");
+}
+
+/// A group in which the first member counts in this encoding whatever it is offered, with a document that it knows.
+fn with_odd(encoding: &str, text: &str) -> Stage {
+    let mut it = group(&["a", "b"]);
+    initialize(&mut it, &json!({"general": {"positionEncodings": ["utf-16"]}}));
+    let mut odd = json!({
+        "textDocumentSync": 2, "completionProvider": {"resolveProvider": true}, "definitionProvider": true,
+        "renameProvider": true, "callHierarchyProvider": true,
+        "semanticTokensProvider": {"legend": {"tokenTypes": ["t"], "tokenModifiers": []}, "full": {"delta": true}},
+    });
+    odd["positionEncoding"] = json!(encoding);
+    ready(&mut it, A, &odd);
+    ready(&mut it, B, &json!({"textDocumentSync": 2, "hoverProvider": true}));
+    let told = it.take(EDITOR);
+    let capabilities = &told.iter().find(|it| it["id"] == "i").unwrap()["result"]["capabilities"];
+    assert_ne!(capabilities["positionEncoding"], json!(encoding));
+    assert_eq!(capabilities["semanticTokensProvider"]["full"], json!(true));
+    it.editor(json!({"method": "initialized", "params": {}}));
+    let open = json!({"textDocument": {"uri": OPEN, "languageId": "x", "version": 1, "text": text}});
+    it.editor(json!({"method": "textDocument/didOpen", "params": open}));
+    for process in [A, B] {
+        it.take(backend(process));
+    }
+    it
+}
+
+const OPEN: &str = "file:///w/open";
+const OTHER: &str = "file:///w/other";
+
+fn place(line: u32, character: u32) -> Value {
+    json!({"line": line, "character": character})
+}
+
+fn span(line: u32, from: u32, to: u32) -> Value {
+    json!({"start": place(line, from), "end": place(line, to)})
+}
+
+/// The only answer that the editor gets.
+fn result(it: &mut Stage) -> Value {
+    let mut told = it.take(EDITOR);
+    assert_eq!(told.iter().map(name).collect::<Vec<_>>(), ["answer"], "{told:?}");
+    told.pop().unwrap()["result"].take()
+}
+
+fn read(it: &mut Stage, text: Option<&str>) {
+    for path in std::mem::take(&mut it.to_read) {
+        it.event(Event::FileRead { path, text: text.map(str::to_owned) });
+    }
+}
+
+fn publish(uri: &str, range: &Value) -> Value {
+    let params = json!({"uri": uri, "diagnostics": [{"range": range, "message": "m"}]});
+    json!({"method": "textDocument/publishDiagnostics", "params": params})
+}
+
+#[test]
+fn member_that_counts_in_another_way_hears_and_says_places_of_its_own() {
+    // `x` is at 3 in UTF-16, at 6 in UTF-8, at 2 in UTF-32.
+    for (encoding, x) in [("utf-8", 6), ("utf-32", 2)] {
+        let mut it = with_odd(encoding, "é😀x\n");
+        let params = json!({"textDocument": {"uri": OPEN}, "position": place(0, 3)});
+        ask(&mut it, 1, "textDocument/definition", &params);
+        let asked = only(&mut it, A);
+        assert_eq!(asked["params"]["position"], place(0, x), "{encoding}");
+        answer(&mut it, A, &asked, &json!({"uri": OPEN, "range": span(0, x, x + 1)}));
+        assert_eq!(result(&mut it)["range"], span(0, 3, 4), "{encoding}");
+
+        // Two changes, the second in the text that the first makes.
+        let changes = json!([
+            {"range": span(0, 3, 3), "rangeLength": 0, "text": "😀"}, {"range": span(0, 5, 6), "text": "é\ny"},
+        ]);
+        let params = json!({"textDocument": {"uri": OPEN, "version": 2}, "contentChanges": changes});
+        it.editor(json!({"method": "textDocument/didChange", "params": params}));
+        let told = only(&mut it, A);
+        let more = if encoding == "utf-8" { 4 } else { 1 };
+        let told = &told["params"]["contentChanges"];
+        assert_eq!(told[0], json!({"range": span(0, x, x), "text": "😀"}));
+        assert_eq!(told[1]["range"], span(0, x + more, x + more + 1));
+        assert_eq!(only(&mut it, B)["params"]["contentChanges"], changes, "another member hears it as it is");
+
+        it.server(A, publish(OPEN, &json!({"start": place(0, x + more), "end": place(1, 1)})));
+        let told = it.take(EDITOR).pop().unwrap();
+        let expected = json!({"start": place(0, 5), "end": place(1, 1)});
+        assert_eq!(told["params"]["diagnostics"][0]["range"], expected);
+    }
+}
+
+#[test]
+fn item_of_such_a_member_is_asked_about_with_places_of_its_document() {
+    let mut it = with_odd("utf-8", "é😀x\n");
+    ask(&mut it, 1, "textDocument/completion", &at(OPEN));
+    let asked = only(&mut it, A);
+    let item = json!({"label": "l", "data": 7, "textEdit": {"range": span(0, 0, 6), "newText": "l"}});
+    answer(&mut it, A, &asked, &json!([item, {"label": "bare"}]));
+    let items = result(&mut it);
+    assert_eq!(items[0]["textEdit"]["range"], span(0, 0, 3));
+    for (index, own) in [item, json!({"label": "bare"})].iter().enumerate() {
+        ask(&mut it, 2, "completionItem/resolve", &items[index]);
+        let asked = only(&mut it, A);
+        assert_eq!(&asked["params"], own);
+        let mut resolved = own.clone();
+        resolved["additionalTextEdits"] = json!([{"range": span(0, 2, 6), "newText": ""}]);
+        answer(&mut it, A, &asked, &resolved);
+        let resolved = result(&mut it);
+        assert_eq!(resolved["additionalTextEdits"][0]["range"], span(0, 1, 3));
+        ask(&mut it, 3, "completionItem/resolve", &resolved);
+        let asked = only(&mut it, A);
+        assert_eq!(asked["params"]["data"], own["data"], "once more");
+        answer(&mut it, A, &asked, own);
+        it.take(EDITOR);
+    }
+}
+
+#[test]
+fn places_in_a_file_that_is_not_open_wait_for_its_text_in_order() {
+    let mut it = with_odd("utf-8", "");
+    it.server(A, publish(OTHER, &span(0, 6, 7)));
+    it.server(A, publish(OTHER, &span(0, 0, 0)));
+    it.server(A, json!({"method": "window/logMessage", "params": {"type": 3, "message": "behind"}}));
+    assert!(it.take(EDITOR).is_empty(), "the second list would be taken for the first");
+    assert_eq!(it.to_read, [std::path::Path::new("/w/other")]);
+    read(&mut it, Some("é😀x"));
+    it.pass(Duration::from_millis(11));
+    let told = it.take(EDITOR);
+    let lists: Vec<&Value> = told.iter().filter(|it| name(it) == "textDocument/publishDiagnostics").collect();
+    assert_eq!(lists.last().unwrap()["params"]["diagnostics"][0]["range"], span(0, 0, 0));
+    assert!(told.iter().any(|it| it["params"]["message"] == "behind"), "{told:?}");
+
+    // A place that the editor gives back.
+    ask(&mut it, 1, "textDocument/prepareCallHierarchy", &at(OPEN));
+    let asked = only(&mut it, A);
+    let item = json!({"name": "n", "kind": 1, "uri": OTHER, "range": span(0, 2, 6), "selectionRange": span(0, 6, 7)});
+    answer(&mut it, A, &asked, &json!([item]));
+    read(&mut it, Some("é😀x"));
+    let items = result(&mut it);
+    assert_eq!((&items[0]["range"], &items[0]["selectionRange"]), (&span(0, 1, 3), &span(0, 3, 4)));
+    ask(&mut it, 2, "callHierarchy/outgoingCalls", &json!({"item": items[0]}));
+    let asked = only(&mut it, A);
+    assert_eq!(asked["params"]["item"], item);
+    let to =
+        json!({"name": "o", "kind": 1, "uri": OPEN, "range": span(0, 0, 0), "selectionRange": span(0, 0, 0)});
+    answer(&mut it, A, &asked, &json!([{"to": to, "fromRanges": [span(0, 2, 6)]}]));
+    read(&mut it, Some("é😀x"));
+    assert_eq!(result(&mut it)[0]["fromRanges"], json!([span(0, 1, 3)]));
+}
+
+#[test]
+fn places_in_a_file_without_text_are_no_answer() {
+    let mut it = with_odd("utf-8", "");
+    ask(&mut it, 1, "textDocument/definition", &at(OPEN));
+    let asked = only(&mut it, A);
+    answer(&mut it, A, &asked, &json!({"uri": OTHER, "range": span(0, 6, 7)}));
+    read(&mut it, None);
+    let told = it.take(EDITOR).pop().unwrap();
+    assert!(told["error"]["message"].as_str().unwrap().contains(OTHER), "{told}");
+
+    it.server(A, json!({"id": 9, "method": "workspace/applyEdit", "params": {"edit": {"changes": {"untitled:1": [{"range": span(0, 1, 2), "newText": ""}]}}}}));
+    assert!(it.take(EDITOR).is_empty());
+    assert!(only(&mut it, A)["error"]["message"].as_str().unwrap().contains("untitled:1"));
+
+    it.server(A, publish(OTHER, &span(0, 6, 7)));
+    read(&mut it, None);
+    it.pass(Duration::from_millis(11));
+    assert!(it.take(EDITOR).is_empty());
+    it.server(A, publish(OTHER, &span(0, 0, 0)));
+    assert_eq!(it.take(EDITOR).len(), 1, "a line begins where it begins");
+}
+
+#[test]
+fn tokens_of_such_a_member_have_lengths_of_the_editor() {
+    let mut it = with_odd("utf-8", "é😀x 😀é\nx\n");
+    ask(&mut it, 1, "textDocument/semanticTokens/full", &at(OPEN));
+    let asked = only(&mut it, A);
+    answer(&mut it, A, &asked, &json!({"data": [0, 0, 6, 0, 0, 0, 8, 6, 0, 0, 1, 0, 1, 0, 0]}));
+    assert_eq!(result(&mut it)["data"], json!([0, 0, 3, 0, 0, 0, 5, 3, 0, 0, 1, 0, 1, 0, 0]));
+}
+
+#[test]
+fn process_of_such_a_member_that_dies_leaves_nothing_waiting() {
+    let mut it = with_odd("utf-8", "é😀x\n");
+    ask(&mut it, 1, "textDocument/definition", &at(OPEN));
+    let asked = only(&mut it, A);
+    answer(&mut it, A, &asked, &json!({"uri": OTHER, "range": span(0, 6, 7)}));
+    it.exited(A, Exit::Signal(9));
+    read(&mut it, Some("é😀x"));
+    it.pass(Duration::from_secs(2));
+    let next = process(0, 2);
+    // This one does as it is asked.
+    ready(&mut it, next, &json!({"textDocumentSync": 2, "definitionProvider": true}));
+    let told = it.take(backend(next));
+    let asked = told.iter().find(|it| it["method"] == "textDocument/definition").unwrap();
+    answer(&mut it, next, asked, &json!({"uri": OTHER, "range": span(0, 6, 7)}));
+    let told = it.take(EDITOR);
+    assert_eq!(told.iter().find(|it| it["id"] == 1).unwrap()["result"]["range"], span(0, 6, 7), "{told:?}");
+}

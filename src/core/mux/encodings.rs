@@ -81,7 +81,10 @@ impl Mux {
         self.heard(process);
         let missing: BTreeSet<PathBuf> = unknown.iter().filter_map(|it| file_path(it)).collect();
         for path in &missing {
-            self.act(Effect::ReadFile(path.clone()));
+            // Another message waits for the same text.
+            if !self.encodings.waiting.iter().any(|it| it.missing.contains(path)) {
+                self.act(Effect::ReadFile(path.clone()));
+            }
         }
         self.encodings.waiting.push_back(Waiting { process, frame, missing, read: Vec::new() });
         // Nothing can be read.

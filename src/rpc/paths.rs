@@ -92,7 +92,12 @@ impl PathMap {
     pub(crate) fn outgoing(&mut self, frame: &Frame) -> Option<Frame> {
         let mapped = match (frame.params(), frame.result()) {
             (Some(params), _) => {
-                self.mapped(params, Class::Plain, Way::ToRemote).map(|it| frame.with_params(&it))
+                let direction = Direction {
+                    map: self,
+                    way: Way::ToRemote,
+                    has_prose: frame.method().is_some_and(returns_texts),
+                };
+                walk(params, Class::Plain, &direction).map(|it| frame.with_params(&it))
             }
             // Answers of an editor are settings, folders, or of no interest.
             (None, Some(result)) if self.skips_settings => {
@@ -128,7 +133,7 @@ impl PathMap {
     }
 
     fn mapped(&self, json: &[u8], root: Class, way: Way) -> Option<Vec<u8>> {
-        walk(json, root, &Direction { map: self, way })
+        walk(json, root, &Direction { map: self, way, has_prose: way == Way::ToLocal })
     }
 
     /// Notes how the editor spells the documents that it has open: it gets exactly that back.
@@ -221,10 +226,17 @@ fn has_dots(path: &str) -> bool {
     path.split('/').any(|it| it == ".." || it.eq_ignore_ascii_case("%2e%2e"))
 }
 
+/// Whether a request returns texts that the server has written for people: it finds its own words again.
+fn returns_texts(method: &str) -> bool {
+    method == "textDocument/codeAction" || method.ends_with("/resolve")
+}
+
 /// The mapping in one direction.
 struct Direction<'a> {
     map: &'a PathMap,
     way: Way,
+    /// Whether links in texts are mapped.
+    has_prose: bool,
 }
 
 impl Mapping for Direction<'_> {
@@ -239,7 +251,7 @@ impl Mapping for Direction<'_> {
     }
 
     fn has_prose(&self) -> bool {
-        self.way == Way::ToLocal
+        self.has_prose
     }
 
     fn skips_settings(&self) -> bool {

@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -91,6 +93,8 @@ fn what_is_no_path_stays_byte_for_byte() {
         r#"{"uri":"file:///home/u/my%20shop/a" oh no"#,
         r#"{"uri":"https://file:///home/u/my%20shop/a"}"#,
         r#"[{"uri":7},"/home/u/my shop"]"#,
+        r#"{"token":"file:///home/u/my%20shop/a","id":"file:///home/u/my%20shop/a","workDoneToken":"file:///home/u/my%20shop"}"#,
+        r#"{"changeAnnotations":{"file:///home/u/my%20shop/a":{"label":"x"}},"annotationId":"file:///home/u/my%20shop/a"}"#,
         "",
         "null",
     ] {
@@ -162,6 +166,28 @@ fn links_in_texts_lead_to_local_files() {
     assert_eq!(remote(&json!({"message": HERE})), json!({"message": "file:///app"}), "a whole URI is one");
     let told = json!({"type": 1, "message": format!("cannot read {HERE}/a")});
     assert_eq!(remote(&told), told);
+}
+
+/// What a server has said in a diagnostic or in an item is the same when it comes back.
+#[test]
+fn server_finds_its_own_words_again() {
+    let diagnostics = json!([{
+        "message": "see file:///app/x%20y/a.py and /app/b, file:///usr/x", "source": "/app/tool",
+        "code": {"value": "file:///app/rules/1", "target": "file:///app/rules/1#L3"},
+        "relatedInformation": [{"location": {"uri": "file:///app/c"}, "message": "[it](file:///opt/lib%20%C3%A4/c)"}],
+        "data": {"path": "/app/d", "uri": "file:///app/d"},
+    }]);
+    let item = json!({"label": "file:///app/l", "documentation": {"kind": "markdown", "value": "<file:///app/d>"},
+        "command": {"title": "t", "command": "c", "arguments": ["/app/e", "file:///app/f", {"message": "file:///app g"}]}});
+    for (method, said) in [
+        ("textDocument/codeAction", json!({"context": {"diagnostics": diagnostics}})),
+        ("completionItem/resolve", item),
+    ] {
+        let shown = local(&said);
+        assert_ne!(shown, said);
+        let asked = Frame::notification(method, Some(shown.to_string().as_bytes()));
+        assert_eq!(params(&map().outgoing(&asked).unwrap()), said, "{method}");
+    }
 }
 
 #[test]
@@ -293,11 +319,13 @@ fn file_of_the_other_side_becomes_its_copy() {
         {"data": {"uri": "file:///usr/lib/d.py"}}, {"uri": "file:///usr/lib/"},
     ]);
     let answer = Frame::response(1.into(), places.to_string().as_bytes());
-    let files = it.without_copy(&answer);
+    let now = Instant::now();
+    let files = it.without_copy(&answer, now);
     assert_eq!(files, ["/usr/lib/a b.py", "/usr/lib/c.py"]);
     // The second one could not be copied.
-    it.note_copies(["/usr/lib/a b.py".to_owned()]);
-    assert_eq!(it.without_copy(&answer), ["/usr/lib/c.py"]);
+    it.note_copies(files, vec!["/usr/lib/a b.py".to_owned()], now);
+    assert!(it.without_copy(&answer, now).is_empty(), "nobody waits for it again so soon");
+    assert_eq!(it.without_copy(&answer, now + Duration::from_secs(10)), ["/usr/lib/c.py"]);
     let told: Value = serde_json::from_slice(it.incoming(&answer).unwrap().result().unwrap()).unwrap();
     let copy = "file:///home/u/.cache/far%20one/usr/lib/a%20b.py";
     assert_eq!(told[0]["uri"], copy);
@@ -312,13 +340,13 @@ fn file_of_the_other_side_becomes_its_copy() {
     }
     let many: Vec<Value> = (0..51).map(|n| json!({"uri": format!("file:///usr/{n}")})).collect();
     let many = Frame::response(1.into(), json!(many).to_string().as_bytes());
-    assert!(it.without_copy(&many).is_empty(), "nobody opens so many");
+    assert!(it.without_copy(&many, now).is_empty(), "nobody opens so many");
 }
 
 #[test]
 fn nothing_is_copied_if_that_is_not_wanted() {
     let answer = Frame::response(1.into(), br#"{"uri":"file:///usr/lib/a.py"}"#);
-    assert!(map().without_copy(&answer).is_empty());
+    assert!(map().without_copy(&answer, Instant::now()).is_empty());
 }
 
 #[test]

@@ -38,7 +38,10 @@ const TEXTS: [&str; 7] =
     ["text", "newText", "insertText", "textEditText", "snippet", "placeholder", "newName"];
 
 /// Under these keys are names, or what only a server understands.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 16] = [
+    "annotationId",
+    "changeAnnotations",
+    "id",
     "label",
     "filterText",
     "sortText",
@@ -46,9 +49,12 @@ const NAMES: [&str; 10] = [
     "name",
     "detail",
     "languageId",
+    "partialResultToken",
     "resultId",
     "previousResultId",
     "title",
+    "token",
+    "workDoneToken",
 ];
 
 /// Under these keys servers and editors write paths.

@@ -416,7 +416,7 @@ fn silent_process_is_probed_before_termination() {
 #[test]
 fn terminating_process_is_not_judged_again() {
     let mut it = Stage::new(ServerKind::Generic);
-    it.server.stall_timeout = seconds(1);
+    it.server.stall_timeout = Some(seconds(1));
     it.server.probe_timeout = seconds(1);
     it.server.hang_timeout = Some(seconds(1));
     it.initialize();

@@ -1,7 +1,7 @@
 //! A server elsewhere to which there is no way: how long requests wait for it, and what the user hears.
 //!
 //! **Unreachable is not crashed**: it spends no restart budget, and lspool tries again for as long as it runs. A request
-//! of a client waits for a limited time, and makes lspool try at once.
+//! of a client waits for a limited time, a turn included, and makes lspool try at once.
 
 use std::{
     collections::VecDeque,
@@ -16,7 +16,7 @@ use crate::{
         mux::{
             Mux, Severity,
             failure::{Cause, Failure},
-            pool::refusal::is_refusable,
+            pool::{processes::Due, refusal::is_refusable},
             requests::{Pending, To},
         },
         purpose::SentId,
@@ -113,13 +113,14 @@ impl Mux {
         }
     }
 
-    /// Does what is due while there is no way: the user hears of it, and requests have waited long enough.
-    pub(super) fn look_after_away(&mut self, id: BackendId) {
+    /// Does what is due while there is no way: the user hears of it, and requests have waited long enough. Returns the
+    /// turns among them, which the caller ends.
+    pub(super) fn look_after_away(&mut self, id: BackendId) -> Option<Due> {
         let now = self.now();
-        let Some(backend) = self.backends.get_mut(id) else { return };
+        let backend = self.backends.get_mut(id)?;
         let name = backend.name.clone();
         let place = self.servers.get(backend.server).launch.remote.as_ref().map(|it| it.name.clone());
-        let Some(away) = &mut backend.away else { return };
+        let away = backend.away.as_mut()?;
         let is_new = !away.is_told && away.since + UNTOLD <= now;
         away.is_told |= is_new;
         let mut late = Vec::new();
@@ -139,9 +140,15 @@ impl Mux {
             message: format!("{what}; send the request again later"),
             retry: true,
         };
+        let mut turns = Vec::new();
         for sent in late {
-            if self.requests.get(sent).is_none_or(|it| it.to != To::Queue(id)) {
-                continue;
+            match self.requests.get(sent) {
+                Some(it) if it.to == To::Queue(id) && it.purpose.is_turn() => {
+                    turns.push(sent);
+                    continue;
+                }
+                Some(it) if it.to == To::Queue(id) => {}
+                Some(_) | None => continue,
             }
             let Some(pending) = self.requests.take(sent) else { continue };
             if let Some(backend) = self.backends.get_mut(id) {
@@ -149,12 +156,13 @@ impl Mux {
             }
             self.fail_request(&pending.owner, &pending.purpose, &failure);
         }
+        (!turns.is_empty()).then_some(Due::Late { turns, failure })
     }
 }
 
-/// Whether a request fails after some time. The client can ask it again then; a turn waits on.
+/// Whether a request fails after some time. The client can ask it again then.
 fn can_wait(pending: &Pending) -> bool {
-    !pending.purpose.is_turn() && is_refusable(&pending.owner, &pending.purpose)
+    is_refusable(&pending.owner, &pending.purpose)
 }
 
 impl Backend {

@@ -114,6 +114,11 @@ pub(crate) enum Due {
     Stop(&'static str),
     /// Fail it, because it cannot start.
     GiveUp(Failure),
+    /// End these turns, which have waited long enough for a server elsewhere.
+    Late {
+        turns: Vec<SentId>,
+        failure: Failure,
+    },
 }
 
 impl Mux {
@@ -664,7 +669,9 @@ impl Mux {
     /// Does the due action for a backend, or returns it.
     pub(crate) fn on_due(&mut self, id: BackendId) -> Due {
         let (now, idle) = (self.now(), self.idle_timeout());
-        self.look_after_away(id);
+        if let Some(late) = self.look_after_away(id) {
+            return late;
+        }
         let Some(backend) = self.backend(id) else { return Due::Nothing };
         match backend.life.state() {
             LifecycleState::Spawning { deadline, .. } | LifecycleState::Initializing { deadline, .. }

@@ -204,7 +204,7 @@ impl Trials {
         let step = Step::Starting { until: now + patience };
         let is_elsewhere = target.launch.is_elsewhere();
         self.current = Some(Trial { row, process, kind, is_elsewhere, patience, began: now, step });
-        out.push(Effect::Spawn(process, Arc::new(target.launch)));
+        out.push(Effect::Spawn(process, Arc::new(target.launch.settled())));
     }
 
     fn on_message(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {

@@ -30,6 +30,7 @@ pub use prepare::{
     Absent, CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target,
     targets,
 };
+pub(in crate::shell) use remote::moved;
 pub use search::{Found, NotFound, search};
 pub use tools::{FoundLanguage, FoundTools, languages_found, prepare_tools};
 pub use trust::Trust;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::stage::{EDITOR, Stage, name, process};
 use crate::{
     config::{Engine, RemoteConfig, ServerKind},
-    core::event::{Event, Exit, Fetched, Peer, Remote},
+    core::event::{Event, Exit, Fetched, Peer, Remote, SpawnFailure},
     rpc::PathPair,
 };
 
@@ -241,6 +241,28 @@ fn turn_waits_for_the_way_and_then_fails() {
     it.editor(json!({"id": 8, "method": "conversation/turn", "params": more}));
     let restored: Vec<&str> = it.transcripts.iter().map(|(_, id, _)| id.as_str()).collect();
     assert_eq!(restored, ["begun"], "the process gets the history before the turn");
+}
+
+/// A container that was made again may have other folders.
+#[test]
+fn process_after_a_move_has_the_folders_of_the_new_place() {
+    let mut it = far_by(Engine::Docker, ServerKind::Generic);
+    it.holds_spawns = true;
+    it.exited(process(0, 1), Exit::Code(255));
+    it.pass(Duration::ZERO);
+    let moved = Some(vec![PathPair { local: "/w".to_owned(), remote: "/new".to_owned() }]);
+    let failure = SpawnFailure { permanent: false, message: "its folders have changed".to_owned(), moved };
+    it.holds_spawns = false;
+    it.event(Event::SpawnFailed(process(0, 2), failure));
+    it.pass(Duration::ZERO);
+    assert_eq!(it.spawned.last(), Some(&process(0, 3)), "it is not waited for");
+    let remote = it.launches.last().unwrap().remote.clone().unwrap();
+    assert_eq!(remote.paths[0].remote, "/new");
+    ready(&mut it, 3);
+    ask(&mut it, 1, "textDocument/hover", "file:///w/a.py");
+    let asked = answer(&mut it, 3, &json!(null));
+    assert_eq!(asked["params"]["textDocument"]["uri"], "file:///new/a.py");
+    assert_eq!(state(&mut it)["crashes"], 1, "the first exit, which was one of the server");
 }
 
 /// An engine whose connection is gone may not notice. Its client is ended, and the way is not there.

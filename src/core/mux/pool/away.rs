@@ -4,13 +4,17 @@
 //! of a client waits for a limited time, a turn included, and makes lspool try at once.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use tracing::info;
+
 use super::backend::{Backend, Deadline};
 use crate::{
-    config::Engine,
+    config::{Engine, RemoteConfig, ServerConfig},
     core::{
         event::BackendId,
         mux::{
@@ -21,7 +25,7 @@ use crate::{
         },
         purpose::SentId,
     },
-    rpc::Frame,
+    rpc::{Frame, PathPair},
 };
 
 /// How long it may be away before the user hears of it.
@@ -29,6 +33,9 @@ const UNTOLD: Duration = Duration::from_secs(5);
 
 /// The shortest time between two attempts that requests cause.
 const BETWEEN: Duration = Duration::from_secs(2);
+
+/// A place whose folders change more often is not asked at once.
+const MOVING: Duration = Duration::from_secs(10);
 
 /// How far a server has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +56,11 @@ pub(super) fn is_unreachable(engine: Engine, code: i32, stage: Stage) -> bool {
         Engine::Kubectl => is_starting && code == 1,
         Engine::Devcontainer | Engine::Command => false,
     }
+}
+
+/// The settings of a server elsewhere, also of one that a plain command line starts there.
+pub(super) fn remote_of(settings: &ServerConfig) -> Cow<'_, RemoteConfig> {
+    settings.remote.as_ref().map_or_else(|| Cow::Owned(RemoteConfig::default()), Cow::Borrowed)
 }
 
 /// Since there has been no way to a server that was ready before.
@@ -78,8 +90,7 @@ impl Mux {
     pub(super) fn note_away(&mut self, id: BackendId) {
         let now = self.now();
         let Some(backend) = self.backends.get_mut(id) else { return };
-        let settings = &self.servers.get(backend.server).settings;
-        let request_wait = settings.remote.as_ref().map_or(Duration::ZERO, |it| it.request_wait);
+        let request_wait = remote_of(&self.servers.get(backend.server).settings).request_wait;
         let away = backend.away.get_or_insert_with(|| Away::new(now, request_wait));
         let known: Vec<SentId> = away.waiting.iter().map(|(_, sent)| *sent).collect();
         let is_new = |it: &Pending| it.to == To::Queue(id) && can_wait(it);
@@ -101,6 +112,24 @@ impl Mux {
         }
         if let Some(away) = &mut backend.away {
             away.waiting.push_back((now, sent));
+        }
+    }
+
+    /// A server has other folders there than when its place was last looked at. The next process starts at once, but
+    /// not again and again.
+    pub(super) fn note_moved(&mut self, id: BackendId, paths: &[PathPair]) {
+        let now = self.now();
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        let server = self.servers.get_mut(backend.server);
+        info!(backend = backend.name, ?paths, "its folders have changed");
+        if let Some(remote) = &mut Arc::make_mut(&mut server.launch).remote {
+            paths.clone_into(&mut remote.paths);
+            if paths.is_empty() {
+                remote.copies = None;
+            }
+        }
+        if server.moved.replace(now).is_none_or(|at| now.duration_since(at) >= MOVING) {
+            backend.life.note_way();
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the exit of a process means.
 
 use super::{
-    away::{Stage, is_unreachable},
+    away::{Stage, is_unreachable, remote_of},
     lifecycle::End,
 };
 use crate::{
@@ -16,8 +16,10 @@ use crate::{
 const SIGTERM: i32 = 15;
 
 pub(super) fn end_of(cause: Cause, settings: &ServerConfig) -> End {
-    let remote = settings.remote.as_ref().filter(|_| cause == Cause::Unreachable);
-    remote.map_or(End::Crash, |it| End::Unreachable { longest: it.reconnect_max })
+    match cause {
+        Cause::Unreachable => End::Unreachable { longest: remote_of(settings).reconnect_max },
+        _ => End::Crash,
+    }
 }
 
 impl Mux {

@@ -280,6 +280,11 @@ impl Lifecycle {
         due && !self.alive
     }
 
+    /// Notes that there is a way to a server elsewhere.
+    pub(super) fn note_way(&mut self) {
+        self.attempts = Budget::default();
+    }
+
     /// Lets the next process start now.
     pub(super) fn hasten(&mut self, now: Instant) {
         if let LifecycleState::Restarting { at } = &mut self.state {

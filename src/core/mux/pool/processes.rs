@@ -307,7 +307,12 @@ impl Mux {
     pub(crate) fn on_spawn_failed(&mut self, process: ProcessId, failure: &SpawnFailure) -> Option<SpawnEnd> {
         let now = self.now();
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
-        let (cause, what) = match backend.ending.take_fault() {
+        let fault = backend.ending.take_fault();
+        if let (None, Some(paths)) = (&fault, &failure.moved) {
+            self.note_moved(process.backend, paths);
+            return Some(SpawnEnd::Gone(Cause::Unreachable, failure.message.clone()));
+        }
+        let (cause, what) = match fault {
             Some((cause, fault)) => (cause, format!("was ended ({fault})")),
             None => (Cause::Unavailable, format!("could not start: {}", failure.message)),
         };

@@ -98,7 +98,14 @@ impl Mux {
         let server = self.servers.get(backend.server);
         let Some(share) = &server.launch.share else {
             backend.sharing = Sharing::default();
-            return Some(Arc::clone(&server.launch));
+            let launch = &server.launch;
+            // They have just been asked for.
+            let is_first = backend.is_primary() && backend.life.generation().0 == 1;
+            let is_settled = launch.remote.as_ref().is_none_or(|it| it.inspect.is_none());
+            return Some(match is_first && !is_settled {
+                true => Arc::new(Launch::clone(launch).settled()),
+                false => Arc::clone(launch),
+            });
         };
         backend.sharing.begin(now);
         let share = backend.sharing.is_shared().then(|| with_initialize(share, server));

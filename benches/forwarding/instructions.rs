@@ -17,7 +17,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.json");
 /// Of these, so many are sent, and four times as many.
-const COUNTED: [(&str, usize); 8] = [
+const COUNTED: [(&str, usize); 12] = [
     ("round trip, 200 B", 1_000),
     ("flood, 200 B", 10_000),
     ("64 requests in flight", 5_000),
@@ -26,6 +26,10 @@ const COUNTED: [(&str, usize); 8] = [
     ("group of 2: round trip, 200 B", 1_000),
     ("group of 2: hover of both", 1_000),
     ("group of 2: didChange", 10_000),
+    ("references, 200 B", 1_000),
+    ("elsewhere: references, 200 B", 1_000),
+    ("completion, 64 KB", 100),
+    ("elsewhere: completion, 64 KB", 100),
 ];
 const ROOM: f64 = 1.1;
 

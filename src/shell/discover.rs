@@ -12,6 +12,7 @@ mod path;
 mod places;
 mod plan;
 mod prepare;
+mod probe;
 mod remote;
 mod roots;
 mod search;
@@ -30,6 +31,7 @@ pub use prepare::{
     Absent, CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target,
     targets,
 };
+pub use probe::probe;
 pub(in crate::shell) use remote::moved;
 pub use search::{Found, NotFound, search};
 pub use tools::{FoundLanguage, FoundTools, languages_found, prepare_tools};

@@ -289,3 +289,33 @@ fn silent_server_on_another_host_is_left_alone() {
     it.pass(Duration::from_mins(10));
     assert!(it.terminated.is_empty());
 }
+
+/// Nothing there runs the server, or nobody is let in: another attempt is useless, or one of a few.
+#[test]
+fn refusals_of_the_other_side_do_not_go_on_for_ever() {
+    let gone = |it: &mut Stage, generation: u32, code: i32, stderr: &str| {
+        let (process, stderr) = (process(0, generation), stderr.to_owned());
+        it.event(Event::Exited { process, exit: Exit::Code(code), stderr });
+    };
+    let mut it = far();
+    gone(&mut it, 1, 255, "Connection to box closed by remote host.");
+    gone(&mut it, 2, 127, "sh: 1: pyright-langserver: not found");
+    let told = it.take(EDITOR);
+    assert_eq!(state(&mut it)["state"], "failed");
+    assert!(told[0]["params"]["message"].to_string().contains("pyright-langserver: not found"), "{told:?}");
+    assert!(it.spawned.len() == 2 && told.len() == 1, "{told:?}");
+
+    let mut it = far();
+    let changed = "@@@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @@@\nHost key verification failed.";
+    for generation in 1..=20 {
+        if it.spawned.contains(&process(0, generation)) {
+            gone(&mut it, generation, 255, changed);
+            it.pass(Duration::from_secs(10));
+        }
+    }
+    assert!(it.spawned.len() < 10, "{:?}", it.spawned);
+    let told = it.take(EDITOR);
+    assert_eq!(state(&mut it)["state"], "failed");
+    let last = told.last().unwrap().to_string();
+    assert!(last.contains("Host key verification failed"), "{last}");
+}

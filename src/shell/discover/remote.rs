@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::Read,
+    io::{Read, Write as _},
     path::{Component, Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc,
@@ -395,7 +395,7 @@ fn dev_folder(remote: &RemoteConfig, folder: Option<&Path>) -> String {
 fn inspected(engine: Engine, program: &Path, inspect: &Inspect) -> Result<Vec<PathPair>, String> {
     let mut command = Command::new(program);
     command.args(&inspect.args);
-    let output = output_within(command, INSPECT)?;
+    let output = output_within(command, None, INSPECT)?;
     match engine {
         Engine::Devcontainer => read_workspace(&output, inspect.args.last().map_or(".", |it| it)),
         _ => read_mounts(&output),
@@ -442,11 +442,19 @@ fn read_workspace(json: &[u8], local: &str) -> Result<Vec<PathPair>, String> {
     Ok(vec![PathPair { local: local.to_string_lossy().into_owned(), remote }])
 }
 
-/// What a command writes to its stdout.
-fn output_within(mut command: Command, limit: Duration) -> Result<Vec<u8>, String> {
-    let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+/// What a command writes to its stdout. `input`: what it reads.
+pub(super) fn output_within(
+    mut command: Command,
+    input: Option<String>,
+    limit: Duration,
+) -> Result<Vec<u8>, String> {
+    let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+    let started = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| error.to_string())?;
     let pid = child.id();
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+        thread::spawn(move || stdin.write_all(input.as_bytes()));
+    }
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (tell_errors, errors) = mpsc::channel();
     thread::spawn(move || tell_errors.send(read_some(stderr)));
@@ -701,12 +709,12 @@ mod tests {
     fn engine_that_fails_or_hangs_is_an_error() {
         let mut fails = Command::new("sh");
         fails.args(["-c", "echo WARNING: old >&2; echo no such container >&2; exit 1"]);
-        assert_eq!(output_within(fails, INSPECT), Err("no such container".to_owned()));
+        assert_eq!(output_within(fails, None, INSPECT), Err("no such container".to_owned()));
         let mut hangs = Command::new("sleep");
         hangs.arg("60");
-        assert!(output_within(hangs, Duration::from_millis(50)).unwrap_err().contains("no answer"));
+        assert!(output_within(hangs, None, Duration::from_millis(50)).unwrap_err().contains("no answer"));
         let mut talks = Command::new("sh");
         talks.args(["-c", "exec cat /dev/zero"]);
-        assert!(output_within(talks, INSPECT).is_err());
+        assert!(output_within(talks, None, INSPECT).is_err());
     }
 }

@@ -58,6 +58,20 @@ pub(super) fn is_unreachable(engine: Engine, code: i32, stage: Stage) -> bool {
     }
 }
 
+/// Whether a shell or an engine says by this exit code that the server is not installed there.
+pub(super) fn is_missing(code: i32) -> bool {
+    matches!(code, 126 | 127)
+}
+
+/// Whether the other side is there, and does not let lspool in. Time alone does not help then.
+pub(super) fn is_refused(engine: Engine, stderr: &str) -> bool {
+    let says = |it: &&str| stderr.contains(*it);
+    engine == Engine::Ssh
+        && ["Host key verification failed", "Permission denied (", "Too many authentication failures"]
+            .iter()
+            .any(|it| says(&it))
+}
+
 /// The settings of a server elsewhere, also of one that a plain command line starts there.
 pub(super) fn remote_of(settings: &ServerConfig) -> Cow<'_, RemoteConfig> {
     settings.remote.as_ref().map_or_else(|| Cow::Owned(RemoteConfig::default()), Cow::Borrowed)

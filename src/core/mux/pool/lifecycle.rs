@@ -151,6 +151,8 @@ pub(crate) struct Lifecycle {
     n_crashes: u64,
     /// How many processes have failed by themselves before any was ready.
     n_failed_starts: u32,
+    /// Whether the last process has found no server where it is to run.
+    is_missing: bool,
 }
 
 /// After so many failed starts without a success the server fails: another attempt is useless.
@@ -170,6 +172,7 @@ impl Lifecycle {
             n_restarts: 0,
             n_crashes: 0,
             n_failed_starts: 0,
+            is_missing: false,
         }
     }
 
@@ -297,7 +300,7 @@ impl Lifecycle {
         debug_assert!(self.is_due(now), "{self:?}");
         let takes_a_place = matches!(self.state, LifecycleState::Restarting { .. }) || self.died;
         self.n_restarts += u64::from(takes_a_place);
-        self.died = false;
+        (self.died, self.is_missing) = (false, false);
         self.generation = Generation(self.generation.0 + 1);
         self.alive = true;
         self.enter(now, LifecycleState::Spawning { handshake, deadline: Some(deadline) });
@@ -320,6 +323,11 @@ impl Lifecycle {
     /// Notes that the process ended by itself before it was ready.
     pub(super) fn note_failed_start(&mut self) {
         self.n_failed_starts += 1;
+    }
+
+    /// Notes that the server is not installed where it is to run.
+    pub(super) fn note_missing(&mut self) {
+        self.is_missing = true;
     }
 
     /// Lets a backend that has failed to start try again.
@@ -450,7 +458,7 @@ impl Lifecycle {
 
     /// Whether another attempt is useless.
     fn is_hopeless(&self) -> bool {
-        !self.has_been_ready && self.n_failed_starts >= HOPELESS
+        self.is_missing || !self.has_been_ready && self.n_failed_starts >= HOPELESS
     }
 
     /// Whether another process would follow if the process died now.

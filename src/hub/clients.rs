@@ -81,6 +81,7 @@ impl Hub {
                 self.detach(id, Detach::Unshareable, "its workspace folders have changed");
             }
             (Kind::Request, "lspool/status") => self.ask_status(id, &frame),
+            (Kind::Notification, "lspool/restart") => self.on_restart(id),
             (Kind::Notification, method) if method.starts_with("notebookDocument/") => {
                 self.detach(id, Detach::Unshareable, "it has opened a notebook");
             }

@@ -68,6 +68,15 @@ fn paths_in_messages_are_mapped_both_ways() {
                 {"globPattern": path(a) + "/**/*.py"}, {"globPattern": {"baseUri": a, "pattern": "*"}}]}}]}),
             json!({"documentSelector": [{"scheme": "file", "pattern": path(a) + "/**"}]}),
             json!({"uri": format!("jar:{a}!/x.java"), "external": false}),
+            json!({"uri": format!("zipfile:{b}::x.py"), "notebook": a.replacen("file:", "vscode-notebook:", 1)}),
+            json!({"items": [{"uri": a, "version": null, "kind": "full", "items": []}]}),
+            json!([{"name": "f", "kind": 12, "uri": a, "range": range, "selectionRange": range, "data": 1},
+                {"from": {"uri": b}, "fromRanges": []}, {"location": {"uri": a}}]),
+            json!([{"label": "run", "kind": "cargo", "args": {"workspaceRoot": path(a), "cwd": path(a),
+                "cargoArgs": ["test", path(b)], "executableArgs": ["x"]}}]),
+            json!({"file": path(a), "projectRoot": path(b), "startLine": 1}),
+            json!({"fileOperations": {"didRename": {"filters": [{"scheme": "file", "pattern": {"glob": path(a) + "/**"}}]}}}),
+            json!({"documentSelector": [{"pattern": {"baseUri": a, "pattern": "**"}}]}),
         ]
     };
     for (here, there) in of(|it| &it.0).iter().zip(of(|it| &it.1)) {

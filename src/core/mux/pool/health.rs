@@ -256,15 +256,10 @@ impl Mux {
         self.backend(id).map(|it| Times::of(self.servers.of(it)))
     }
 
-    /// Whether a hub owns the process of a backend. A probe could disturb other clients.
-    fn is_shared(&self, id: BackendId) -> bool {
-        self.backend(id).is_some_and(|it| it.sharing.is_shared())
-    }
-
     /// Notes that a backend owes answers, or owes none.
     pub(super) fn note_debts(&mut self, id: BackendId) {
         let (now, n_owed) = (self.now(), self.requests.n_owed_by(id));
-        let Some(times) = self.times(id).filter(|_| !self.is_shared(id)) else { return };
+        let Some(times) = self.times(id) else { return };
         self.backends.note_debts(id, |it| it.owes(now, n_owed, &times));
     }
 
@@ -293,7 +288,9 @@ impl Mux {
             }
             ProbeFinding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();
-                let fault = format!("it hangs: it owes an answer and was silent for {silent:.0} s");
+                let why = format!("it owes an answer and was silent for {silent:.0} s");
+                let fault = format!("it hangs: {why}");
+                self.note_hanging(id, &why);
                 self.terminate(process, Some((Cause::Transport, fault)));
             }
         }

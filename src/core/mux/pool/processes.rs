@@ -310,7 +310,7 @@ impl Mux {
         let fault = backend.ending.take_fault();
         if let (None, Some(paths)) = (&fault, &failure.moved) {
             self.note_moved(process.backend, paths);
-            return Some(SpawnEnd::Gone(Cause::Unreachable, failure.message.clone()));
+            return Some(SpawnEnd::Gone(Cause::Unreachable, format!("was not started: {}", failure.message)));
         }
         let (cause, what) = match fault {
             Some((cause, fault)) => (cause, format!("was ended ({fault})")),

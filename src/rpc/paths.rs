@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     copies::Copies,
-    prefix::{Folder, decoded, uri_parts},
+    prefix::{Folder, decoded, is_absolute, uri_parts},
     walk::{Class, Mapping, walk},
     watchers::without_foreign_watchers,
 };
@@ -49,6 +49,8 @@ pub(crate) struct PathMap {
     copies: Option<Copies>,
     /// Whether settings are left as they are.
     skips_settings: bool,
+    /// Whether paths of one side have drive letters.
+    has_drives: bool,
 }
 
 /// The way of a message.
@@ -65,6 +67,7 @@ impl PathMap {
         let differ = copies.is_some() || pairs.iter().any(|it| it.local != it.remote);
         let copies = copies.map(Copies::new);
         let sides = pairs.iter().map(|it| (Folder::of(&it.local), Folder::of(&it.remote)));
+        let has_drives = sides.clone().any(|(local, remote)| local.is_of_windows() || remote.is_of_windows());
         let by_longest = |mut all: Vec<(Folder, Folder)>| {
             all.sort_by_key(|(from, _)| std::cmp::Reverse(from.path().len()));
             all
@@ -79,6 +82,7 @@ impl PathMap {
             open: BTreeMap::new(),
             copies,
             skips_settings: false,
+            has_drives,
         })
     }
 
@@ -199,7 +203,7 @@ impl PathMap {
             return None;
         }
         let mut pairs = self.pairs(way).iter();
-        let mapped = pairs.find_map(|(from, to)| Some(format!("{}{}", to.path(), from.rest_of_path(path)?)));
+        let mapped = pairs.find_map(|(from, to)| Some(to.joined(&from.rest_of_path(path)?)));
         let hides = |it: &Folder| it.rest_of_path(path).is_some();
         let path = mapped.or_else(|| self.is_hidden(way, hides).then(|| format!("{OURS}{path}")))?;
         Some(if path.is_empty() { "/".to_owned() } else { path })
@@ -244,7 +248,7 @@ impl Mapping for Direction<'_> {
         match class {
             Class::Never => None,
             Class::Plain | Class::Uris => self.map.uri(text, self.way),
-            Class::Paths if text.starts_with('/') => self.map.path(text, self.way),
+            Class::Paths if is_absolute(text) => self.map.path(text, self.way),
             Class::Paths => self.map.uri(text, self.way),
             Class::Prose => self.map.uri(text, self.way).or_else(|| self.map.prose(text, self.way)),
         }
@@ -256,6 +260,10 @@ impl Mapping for Direction<'_> {
 
     fn skips_settings(&self) -> bool {
         self.map.skips_settings
+    }
+
+    fn has_drives(&self) -> bool {
+        self.map.has_drives
     }
 }
 

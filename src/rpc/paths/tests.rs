@@ -246,6 +246,45 @@ fn longest_folder_counts_and_root_can_be_mapped() {
     assert!(PathMap::new(&[pair("/a", "/a")], None).is_none(), "nothing is elsewhere");
 }
 
+/// Editors on Windows write the drive letter in either case, and its colon in two ways.
+#[test]
+fn drive_letters_have_any_case_and_spelling() {
+    let map = || PathMap::new(&[pair(r"C:\src\my shop", "/app"), pair("d:/", "/data")], None).unwrap();
+    let there = |params: &Value| params_of(map().outgoing(&notification(params)).as_ref(), params);
+    let here = |params: &Value| params_of(map().incoming(&notification(params)).as_ref(), params);
+    for (uri, expected) in [
+        ("file:///c%3A/src/my%20shop/a.py", "file:///app/a.py"),
+        ("file:///C:/src/my%20shop/a.py", "file:///app/a.py"),
+        ("file:///D%3a/x/y", "file:///data/x/y"),
+        ("file:///c:/src/my%20shopping", "file:///c:/src/my%20shopping"),
+        ("file:///e:/src", "file:///e:/src"),
+    ] {
+        assert_eq!(there(&json!({"uri": uri}))["uri"], expected, "{uri}");
+    }
+    for (path, expected) in [
+        (r"c:\src\my shop\a\b.py", "/app/a/b.py"),
+        (r"C:/src/my shop", "/app"),
+        (r"D:\x", "/data/x"),
+        (r"C:\src\my shopping", r"C:\src\my shopping"),
+    ] {
+        assert_eq!(there(&json!({"rootPath": path}))["rootPath"], expected, "{path}");
+    }
+    assert_eq!(here(&json!({"uri": "file:///app/a.py"}))["uri"], "file:///C%3A/src/my%20shop/a.py");
+    assert_eq!(here(&json!({"cwd": "/app/a/b"}))["cwd"], r"C:\src\my shop\a\b");
+    assert_eq!(here(&json!({"cwd": "/data"}))["cwd"], r"d:\");
+    assert_eq!(here(&json!({"globPattern": "/app/**/*.py"}))["globPattern"], "C:/src/my shop/**/*.py");
+    // An open document is as the editor spells it.
+    let mut it = map();
+    let uri = "file:///c%3A/src/my%20shop/a.py";
+    let opened = json!({"textDocument": {"uri": uri}}).to_string();
+    it.outgoing(&Frame::notification("textDocument/didOpen", Some(opened.as_bytes())));
+    assert_eq!(params(&it.incoming(&notification(&json!({"uri": "file:///app/a.py"}))).unwrap())["uri"], uri);
+}
+
+fn params_of(mapped: Option<&Frame>, as_it_was: &Value) -> Value {
+    mapped.map_or_else(|| as_it_was.clone(), params)
+}
+
 #[test]
 fn contradicting_folders_are_named() {
     assert_eq!(conflict(&[pair("/a", "/x"), pair("/a/b", "/x/b"), pair("/c", "/y")]), None);

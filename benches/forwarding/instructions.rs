@@ -33,26 +33,27 @@ const COUNTED: [(&str, usize); 12] = [
 ];
 const ROOM: f64 = 1.1;
 
-pub(crate) fn run(update: bool) -> Result<()> {
+/// Counts scenarios whose name contains `only`.
+pub(crate) fn run(update: bool, only: &str) -> Result<()> {
     let committed: BTreeMap<String, f64> = match fs::read(COMMITTED) {
         Ok(text) => serde_json::from_slice(&text)?,
         Err(_) if update => BTreeMap::new(),
         Err(error) => return Err(format!("{COMMITTED}: {error}").into()),
     };
-    let mut counted = BTreeMap::new();
+    let mut counted = committed.clone();
     let mut worse = Vec::new();
     let lspool = Lspool::new()?;
-    for (name, n) in COUNTED {
+    for (name, n) in COUNTED.into_iter().filter(|(name, _)| name.contains(only)) {
         let scenario = SCENARIOS.iter().find(|it| it.name == name).ok_or("there is no such scenario")?;
         let each =
             (count(&lspool.peer, scenario, 4 * n)? - count(&lspool.peer, scenario, n)?) / as_f64(3 * n);
         let before = committed.get(name).copied();
-        let change = before.map_or_else(String::new, |it| format!("{:+.1} %", (each / it - 1.0) * 100.0));
+        let change = before.map_or("new".to_owned(), |it| format!("{:+.1} %", (each / it - 1.0) * 100.0));
         println!("{name:<30} {each:>8.0} instructions {change:>10}");
-        if before.is_none_or(|it| each > it * ROOM) {
+        if before.is_some_and(|it| each > it * ROOM) {
             worse.push(name);
         }
-        counted.insert(name, each.round());
+        counted.insert(name.to_owned(), each.round());
     }
     if update {
         fs::write(COMMITTED, serde_json::to_string_pretty(&counted)? + "\n")?;

@@ -90,7 +90,7 @@ fn main() -> Result<()> {
         Some(Role::Server) => Ok(server::run()?),
         Some(Role::Relay { command }) => Ok(relay::run(command)?),
         None if flags.scale => scale::run(flags.rounds, flags.instructions),
-        None if flags.instructions => instructions::run(flags.update),
+        None if flags.instructions => instructions::run(flags.update, &flags.only),
         None if let Some(figures) = &flags.from => {
             draw(&serde_json::from_slice(&fs::read(figures)?)?, flags.svg.as_deref())
         }

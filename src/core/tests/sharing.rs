@@ -260,7 +260,7 @@ fn client_leaves_a_shared_server_that_hangs() {
     it.initialize();
     it.editor(json!({"id": 5, "method": "textDocument/hover", "params": {}}));
     it.take(Peer::Backend(process(0, 1)));
-    it.pass(Duration::from_secs(60));
+    it.pass(Duration::from_mins(1));
     assert_eq!(it.told(process(0, 1)), ["$/lspool/ping"]);
     it.pass(Duration::from_secs(40));
     assert_eq!(it.terminated, [process(0, 1)]);

@@ -62,7 +62,7 @@ fn link_that_is_down_for_twenty_seconds_is_bridged() {
             Ok(answer)
                 if ["getpid", "getppid", "getlogin"].iter().any(|it| answer.to_string().contains(it)) =>
             {
-                right += 1
+                right += 1;
             }
             Ok(answer) => panic!("{name}: {answer}"),
             Err(error) => {

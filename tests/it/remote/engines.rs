@@ -1,6 +1,10 @@
 //! Stand-ins for engines: each checks its words, and runs the rest in another root.
 
-use std::{ffi::OsString, fs, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 
@@ -34,7 +38,7 @@ fn definition(editor: &TestEditor, document: &str) -> Value {
     editor.ok("textDocument/definition", at)[0]["uri"].clone()
 }
 
-fn works(sandbox: &Sandbox, config: &PathBuf) {
+fn works(sandbox: &Sandbox, config: &Path) {
     let document = uri(&sandbox.write("a.py", TEXT));
     let editor = start(sandbox, config);
     open(&editor, sandbox, &document);

@@ -18,7 +18,7 @@ const TEXT: &str = "import os\nvalue = os.getcwd()\n";
 fn refused(sandbox: &Sandbox, config: &Path) -> String {
     let editor = start(sandbox, config);
     let initialize = json!({"processId": null, "rootUri": uri(&sandbox.workspace()), "capabilities": {}});
-    editor.call("initialize", initialize).unwrap_err().message
+    editor.call("initialize", initialize).expect_err("it cannot start").message
 }
 
 #[test]

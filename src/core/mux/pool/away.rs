@@ -65,11 +65,9 @@ pub(super) fn is_missing(code: i32) -> bool {
 
 /// Whether the other side is there, and does not let lspool in. Time alone does not help then.
 pub(super) fn is_refused(engine: Engine, stderr: &str) -> bool {
-    let says = |it: &&str| stderr.contains(*it);
-    engine == Engine::Ssh
-        && ["Host key verification failed", "Permission denied (", "Too many authentication failures"]
-            .iter()
-            .any(|it| says(&it))
+    const SAYS: [&str; 3] =
+        ["Host key verification failed", "Permission denied (", "Too many authentication failures"];
+    engine == Engine::Ssh && SAYS.iter().any(|it| stderr.contains(it))
 }
 
 /// The settings of a server elsewhere, also of one that a plain command line starts there.

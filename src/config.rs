@@ -227,12 +227,13 @@ pub struct ServerConfig {
     pub write_stall: Duration,
     /// How long lspool waits for the answer to `shutdown`, and again after `exit`.
     pub shutdown_grace: Duration,
-    /// How long a process that owes an answer may be silent before lspool probes it.
-    pub stall_timeout: Duration,
+    /// How long a process that owes an answer may be silent before lspool probes it. Without it, a minute, and less for
+    /// a server elsewhere.
+    pub stall_timeout: Option<Duration>,
     /// How long a probed process may be silent before it is degraded.
     pub probe_timeout: Duration,
-    /// How long a process may be degraded before lspool ends it. Without it, a minute for a Copilot server, and no
-    /// limit for others.
+    /// How long a process may be degraded before lspool ends it. Without it, a minute for a Copilot server and
+    /// in a container, and no limit for others.
     pub hang_timeout: Option<Duration>,
     /// What happens to a turn when its process dies.
     pub turn_recovery: TurnRecovery,
@@ -468,7 +469,7 @@ impl Default for ServerConfig {
             memory_limit: None,
             write_stall: Duration::from_mins(1),
             shutdown_grace: Duration::from_secs(5),
-            stall_timeout: Duration::from_mins(1),
+            stall_timeout: None,
             probe_timeout: Duration::from_secs(10),
             hang_timeout: None,
             turn_recovery: TurnRecovery::default(),

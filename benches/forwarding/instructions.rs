@@ -17,7 +17,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.json");
 /// Of these, so many are sent, and four times as many.
-const COUNTED: [(&str, usize); 8] = [
+const COUNTED: [(&str, usize); 12] = [
     ("round trip, 200 B", 1_000),
     ("flood, 200 B", 10_000),
     ("64 requests in flight", 5_000),
@@ -26,29 +26,34 @@ const COUNTED: [(&str, usize); 8] = [
     ("group of 2: round trip, 200 B", 1_000),
     ("group of 2: hover of both", 1_000),
     ("group of 2: didChange", 10_000),
+    ("references, 200 B", 1_000),
+    ("elsewhere: references, 200 B", 1_000),
+    ("completion, 64 KB", 100),
+    ("elsewhere: completion, 64 KB", 100),
 ];
 const ROOM: f64 = 1.1;
 
-pub(crate) fn run(update: bool) -> Result<()> {
+/// Counts scenarios whose name contains `only`.
+pub(crate) fn run(update: bool, only: &str) -> Result<()> {
     let committed: BTreeMap<String, f64> = match fs::read(COMMITTED) {
         Ok(text) => serde_json::from_slice(&text)?,
         Err(_) if update => BTreeMap::new(),
         Err(error) => return Err(format!("{COMMITTED}: {error}").into()),
     };
-    let mut counted = BTreeMap::new();
+    let mut counted = committed.clone();
     let mut worse = Vec::new();
     let lspool = Lspool::new()?;
-    for (name, n) in COUNTED {
+    for (name, n) in COUNTED.into_iter().filter(|(name, _)| name.contains(only)) {
         let scenario = SCENARIOS.iter().find(|it| it.name == name).ok_or("there is no such scenario")?;
         let each =
             (count(&lspool.peer, scenario, 4 * n)? - count(&lspool.peer, scenario, n)?) / as_f64(3 * n);
         let before = committed.get(name).copied();
-        let change = before.map_or_else(String::new, |it| format!("{:+.1} %", (each / it - 1.0) * 100.0));
+        let change = before.map_or("new".to_owned(), |it| format!("{:+.1} %", (each / it - 1.0) * 100.0));
         println!("{name:<30} {each:>8.0} instructions {change:>10}");
-        if before.is_none_or(|it| each > it * ROOM) {
+        if before.is_some_and(|it| each > it * ROOM) {
             worse.push(name);
         }
-        counted.insert(name, each.round());
+        counted.insert(name.to_owned(), each.round());
     }
     if update {
         fs::write(COMMITTED, serde_json::to_string_pretty(&counted)? + "\n")?;

@@ -48,6 +48,8 @@ pub(crate) enum Setting {
     Partitions,
     /// In front of so many equal servers, which answer as one.
     Group(usize),
+    /// In front of a server that has the paths of another place.
+    Elsewhere,
 }
 
 /// What a figure is.
@@ -83,7 +85,7 @@ const TOLD: usize = 200_000;
 const SHARED: usize = 100_000;
 
 /// In this order. Each takes some tenths of a second with a relay.
-pub(crate) const SCENARIOS: [Scenario; 22] = {
+pub(crate) const SCENARIOS: [Scenario; 26] = {
     use Unit::{KiloMessages, Megabytes, Microseconds};
     const fn it(name: &'static str, unit: Unit, aim: f64, n: usize, run: Run) -> Scenario {
         Scenario { name, setting: Setting::Plain, unit, against: Against::Relay, aim, n, run }
@@ -98,11 +100,18 @@ pub(crate) const SCENARIOS: [Scenario; 22] = {
     const fn grouped(n: usize, name: &'static str, alone: &'static str, scenario: Scenario) -> Scenario {
         Scenario { name, setting: Setting::Group(n), against: Against::Other(alone), ..scenario }
     }
+    const fn elsewhere(name: &'static str, here: &'static str, scenario: Scenario) -> Scenario {
+        Scenario { name, setting: Setting::Elsewhere, against: Against::Other(here), ..scenario }
+    }
     const SMALL: &str = "round trip, 200 B";
     const LARGE: &str = "round trip, 64 KB";
     const ITEMS: &str = "completion, 1000 items";
     const CHANGES: &str = "didChange";
     const HOVER: Run = Run::Asks { method: "textDocument/hover" };
+    const PLACES: &str = "references, 200 B";
+    const FIND: Run = Run::Asks { method: "textDocument/references" };
+    const PATHS: &str = "completion, 64 KB";
+    const FILL: Run = Run::Asks { method: "bench/completion" };
     const COMPLETE: Run = Run::Asks { method: "textDocument/completion" };
     const TELLS: &str = "to the server, 200 B";
     const EDITS: &str = "2 partitions: didChange";
@@ -117,6 +126,8 @@ pub(crate) const SCENARIOS: [Scenario; 22] = {
         it("64 requests in flight", KiloMessages, 0.6, 100_000, Run::Pipelined),
         it(CHANGES, KiloMessages, 0.5, 400_000, Run::Edits),
         it(ITEMS, Microseconds, 1.5, 200, COMPLETE),
+        it(PLACES, Microseconds, 1.5, 10_000, FIND),
+        it(PATHS, Microseconds, 1.5, 1_000, FILL),
         told(TELLS, Against::Relay, 0.5, true),
         told("  the editor does not read", Against::Other(TELLS), 0.9, false),
         Scenario { n: 400_000, ..shared("2 partitions: reports, 200 B", Against::Relay, 0.4, Run::Streams) },
@@ -151,6 +162,8 @@ pub(crate) const SCENARIOS: [Scenario; 22] = {
         grouped(2, "group of 2: 2 x 1000 items", ITEMS, it("", Microseconds, 13.0, 200, COMPLETE)),
         grouped(2, "group of 2: didChange", CHANGES, it("", KiloMessages, 0.7, 400_000, Run::GroupEdits)),
         grouped(3, "group of 3: didChange", CHANGES, it("", KiloMessages, 0.55, 400_000, Run::GroupEdits)),
+        elsewhere("elsewhere: references, 200 B", PLACES, it("", Microseconds, 1.3, 10_000, FIND)),
+        elsewhere("elsewhere: completion, 64 KB", PATHS, it("", Microseconds, 1.5, 1_000, FILL)),
     ]
 };
 
@@ -186,7 +199,7 @@ impl Session {
     pub(crate) fn start_in(setting: Setting, command: &[String]) -> Result<Session> {
         let mut it = Session::start(command)?;
         match setting {
-            Setting::Plain | Setting::Slow | Setting::Group(_) => {}
+            Setting::Plain | Setting::Slow | Setting::Group(_) | Setting::Elsewhere => {}
             Setting::Partitions => {
                 it.create("one", None)?;
                 it.create("two", Some(r#"["list_dir"]"#))?;

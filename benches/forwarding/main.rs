@@ -90,7 +90,7 @@ fn main() -> Result<()> {
         Some(Role::Server) => Ok(server::run()?),
         Some(Role::Relay { command }) => Ok(relay::run(command)?),
         None if flags.scale => scale::run(flags.rounds, flags.instructions),
-        None if flags.instructions => instructions::run(flags.update),
+        None if flags.instructions => instructions::run(flags.update, &flags.only),
         None if let Some(figures) = &flags.from => {
             draw(&serde_json::from_slice(&fs::read(figures)?)?, flags.svg.as_deref())
         }
@@ -106,6 +106,8 @@ struct Peer {
     copilot: Option<Vec<String>>,
     /// The same, in front of a group of so many servers: ends in `--group`.
     groups: Option<Vec<String>>,
+    /// The same, in front of a server that has other paths.
+    elsewhere: Option<Vec<String>>,
 }
 
 impl Peer {
@@ -115,6 +117,7 @@ impl Peer {
             Setting::Plain | Setting::Slow => self.command.clone(),
             Setting::Partitions => with(&self.copilot),
             Setting::Group(n) => [with(&self.groups), vec![format!("of-{n}")]].concat(),
+            Setting::Elsewhere => with(&self.elsewhere),
         }
     }
 
@@ -124,6 +127,7 @@ impl Peer {
             Setting::Plain | Setting::Slow => true,
             Setting::Partitions => self.copilot.is_some() || !scenario.needs_partitions(),
             Setting::Group(_) => self.groups.is_some(),
+            Setting::Elsewhere => self.elsewhere.is_some(),
         }
     }
 }
@@ -161,7 +165,22 @@ impl Lspool {
         fs::write(&groups, servers.concat() + of)?;
         let groups =
             [&program, "--config", &groups.display().to_string(), "--group"].map(str::to_owned).to_vec();
-        let peer = Peer { name: "lspool".to_owned(), command, copilot: Some(copilot), groups: Some(groups) };
+        // Without the shell beside the server, which would be a further hop.
+        let elsewhere = folder.path().join("elsewhere.toml");
+        let remote = "engine = 'command'\nengine_command = ['env']\ncleanup = 'none'\n\
+                      paths = [{ local = '/bench', remote = '/far' }]\n";
+        let section = format!(
+            "default_server = 'far'\n[server.far]\nkind = 'generic'\ncommand = '{us}'\nargs = ['server']\n"
+        );
+        fs::write(&elsewhere, section + "[server.far.remote]\n" + remote)?;
+        let elsewhere = [&program, "--config", &elsewhere.display().to_string()].map(str::to_owned).to_vec();
+        let peer = Peer {
+            name: "lspool".to_owned(),
+            command,
+            copilot: Some(copilot),
+            groups: Some(groups),
+            elsewhere: Some(elsewhere),
+        };
         Ok(Lspool { peer, _folder: folder })
     }
 }
@@ -173,17 +192,25 @@ fn us() -> Result<String> {
 fn compare(flags: &Flags) -> Result<()> {
     let us = us()?;
     let relay = [&us, "relay", "--", &us, "server"].map(String::from).to_vec();
-    let mut peers = vec![Peer { name: "relay".to_owned(), command: relay, copilot: None, groups: None }];
+    let mut peers =
+        vec![Peer { name: "relay".to_owned(), command: relay, copilot: None, groups: None, elsewhere: None }];
     let lspool = Lspool::new()?;
     peers.push(lspool.peer);
     for peer in &flags.peers {
         let (name, command) = peer.split_once('=').ok_or("--peer NAME=COMMAND")?;
         let command = command.replace("{server}", &format!("{us} server"));
         let command = command.split_whitespace().map(str::to_owned).collect();
-        peers.push(Peer { name: name.to_owned(), command, copilot: None, groups: None });
+        peers.push(Peer { name: name.to_owned(), command, copilot: None, groups: None, elsewhere: None });
     }
     let mut results: Vec<Results> = peers.iter().map(|it| Results::new(&it.name)).collect();
-    let settings = [Setting::Plain, Setting::Slow, Setting::Partitions, Setting::Group(2), Setting::Group(3)];
+    let settings = [
+        Setting::Plain,
+        Setting::Slow,
+        Setting::Partitions,
+        Setting::Group(2),
+        Setting::Group(3),
+        Setting::Elsewhere,
+    ];
     for round in 1..=flags.rounds {
         for setting in settings {
             for (peer, results) in peers.iter().zip(&mut results) {

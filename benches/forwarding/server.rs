@@ -6,6 +6,7 @@
 //! | `bench/flood {count, size}` | so many notifications, then the answer |
 //! | `bench/spout {size}` | notifications until `bench/hush`, then their number as the answer; meanwhile it reads on |
 //! | `textDocument/hover`, `…/references`, `…/completion` | answered with its process id; a thousand items of 250 bytes |
+//! | `bench/completion` | answered with items of 250 bytes that name a file, 64 KB in all |
 //! | `bench/mark {path}` | connects to this socket, to say how far it has read |
 //! | `conversation/create`, `…/turn {conversationId, turnId, workDoneToken, count}` | a turn as a Copilot server has it, with so many reports |
 //! | the same with `{deaf}` | once it has answered, it reads nothing until whoever listens on this socket hangs up |
@@ -38,6 +39,7 @@ pub(crate) fn run() -> io::Result<()> {
         is_hushed: Arc::default(),
         n_edits: 0,
         items: items(),
+        far_items: far_items(),
     };
     let mut answers = Vec::new();
     while let Some(body) = input.next()? {
@@ -74,6 +76,7 @@ struct Server {
     is_hushed: Arc<AtomicBool>,
     n_edits: usize,
     items: String,
+    far_items: String,
 }
 
 impl Server {
@@ -90,10 +93,11 @@ impl Server {
             }
             "textDocument/hover" => format!(r#"{{"contents":{{"kind":"markdown","value":"{}"}}}}"#, process::id()),
             "textDocument/references" => format!(
-                r#"[{{"uri":"file:///{}","range":{{"start":{{"line":0,"character":0}},"end":{{"line":0,"character":0}}}}}}]"#,
+                r#"[{{"uri":"file:///far/{}","range":{{"start":{{"line":0,"character":0}},"end":{{"line":0,"character":0}}}}}}]"#,
                 process::id()
             ),
             "textDocument/completion" => self.items.clone(),
+            "bench/completion" => self.far_items.clone(),
             "bench/reply" => format!("\"{}\"", "x".repeat(number("size"))),
             "bench/flood" => {
                 repeat(&mut *self.output(), &note(number("size")), number("count"))?;
@@ -157,6 +161,17 @@ fn items() -> String {
         )
     };
     format!("[{}]", (0..1000).map(item).collect::<Vec<_>>().join(","))
+}
+
+/// The same with a file in each, as servers write it that look up the rest of an item later.
+fn far_items() -> String {
+    let item = |n: usize| {
+        let (id, text) = (process::id(), "x".repeat(66));
+        format!(
+            r#"{{"label":"item_{id}_{n}","kind":3,"detail":"{text}","sortText":"{n:05}","data":{{"uri":"file:///far/one.rs"}},"additionalTextEdits":[],"command":{{"title":"t","command":"c","arguments":["file:///far/one.rs"]}}}}"#
+        )
+    };
+    format!("[{}]", (0..256).map(item).collect::<Vec<_>>().join(","))
 }
 
 /// A notification whose body has about so many bytes.

@@ -37,7 +37,7 @@ use crate::{
     rpc::{ErrorCode, Frame, Kind, RawId},
     shell::{
         Settings, control,
-        discover::{CliServers, Env, Target, Targets, named_targets, read_user, targets, user_file},
+        discover::{CliServers, Env, Target, Targets, named_targets, probe, read_user, targets, user_file},
         driver::{Core, Driver},
         process::World,
         shared::meeting_place,
@@ -87,6 +87,7 @@ async fn try_all<W: World>(
     let n_members = servers.len();
     let mut rows = Vec::new();
     let mut trials = VecDeque::new();
+    let mut elsewhere = Vec::new();
     for (n, (name, target)) in servers.into_iter().chain(others).enumerate() {
         match target {
             Ok(target) => {
@@ -95,6 +96,7 @@ async fn try_all<W: World>(
                     row.note_sharing(meeting_place(&control::folders(env)));
                 }
                 rows.push(row);
+                elsewhere.extend(target.launch.remote.is_some().then(|| (n, target.launch.clone())));
                 trials.push_back((n, target));
             }
             Err(missing) => rows.push(Row::missing(name, missing)),
@@ -105,6 +107,11 @@ async fn try_all<W: World>(
         Trials::new(tokio::time::Instant::now().into_std(), trials, rows.clone(), Progress::to_stderr());
     let driver = Driver::new(core, world, Arc::new(()), Settings::default());
     let status = driver.run(Box::new(tokio::io::empty()), Box::new(tokio::io::sink()), signals).await;
+    if status == 0 {
+        for (n, launch) in elsewhere {
+            rows.borrow_mut()[n].note_place(|| probe(&launch));
+        }
+    }
     let file = user.file.ok_or_else(|| user_file(env));
     Ok(Report {
         file,
@@ -204,7 +211,7 @@ impl Trials {
         let step = Step::Starting { until: now + patience };
         let is_elsewhere = target.launch.is_elsewhere();
         self.current = Some(Trial { row, process, kind, is_elsewhere, patience, began: now, step });
-        out.push(Effect::Spawn(process, Arc::new(target.launch)));
+        out.push(Effect::Spawn(process, Arc::new(target.launch.settled())));
     }
 
     fn on_message(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {

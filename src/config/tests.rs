@@ -192,7 +192,7 @@ level = "trace"
             memory_limit: Some(3 << 30),
             write_stall: Duration::from_secs(2),
             shutdown_grace: Duration::from_secs(3),
-            stall_timeout: Duration::from_secs(4),
+            stall_timeout: Some(Duration::from_secs(4)),
             probe_timeout: Duration::from_secs(5),
             hang_timeout: Some(Duration::ZERO),
             turn_recovery: TurnRecovery::Fail,

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     builtin_tools::lsp::FileChange,
     config::{Combine, Config, ServerConfig, ToolsConfig},
-    rpc::{Frame, RawId},
+    rpc::{Frame, PathPair, RawId},
 };
 
 pub use self::{
-    launch::{Fetch, Fetched, Launch, Remote, Share},
+    launch::{Fetch, Fetched, Inspect, Launch, Remote, Share},
     roots::{FindRoot, RootFound},
     started::{Recalled, Started},
 };
@@ -125,6 +125,8 @@ pub struct SpawnFailure {
     pub permanent: bool,
     /// The attempt and the error of the operating system.
     pub message: String,
+    /// The folders that the server has elsewhere now: it was not started, because they have changed.
+    pub moved: Option<Vec<PathPair>>,
 }
 
 /// A process could not be started in its working folder.

@@ -120,6 +120,11 @@ impl Proxy {
                 Due::Nothing => {}
                 Due::Stop(why) => stop(copilot, mux, id, why),
                 Due::GiveUp(failure) => fail_backend(copilot, mux, id, &failure),
+                Due::Late { turns, failure } => {
+                    if let Some(copilot) = half(copilot, mux, id) {
+                        copilot.end_late_turns(mux, &turns, &failure);
+                    }
+                }
             }
         }
         renew(copilot, mux);

@@ -81,6 +81,7 @@ impl Hub {
                 self.detach(id, Detach::Unshareable, "its workspace folders have changed");
             }
             (Kind::Request, "lspool/status") => self.ask_status(id, &frame),
+            (Kind::Notification, "lspool/restart") => self.on_restart(id),
             (Kind::Notification, method) if method.starts_with("notebookDocument/") => {
                 self.detach(id, Detach::Unshareable, "it has opened a notebook");
             }
@@ -108,7 +109,11 @@ impl Hub {
         let params = frame.params().unwrap_or_default();
         if let Some(why) = self.refusal(params) {
             if let Some(request) = frame.id() {
-                self.refuse_attach(id, request, &SpawnFailure { permanent: false, message: why });
+                self.refuse_attach(
+                    id,
+                    request,
+                    &SpawnFailure { permanent: false, message: why, moved: None },
+                );
             }
             return;
         }
@@ -146,7 +151,7 @@ impl Hub {
     }
 
     pub(super) fn refuse_attach(&mut self, id: ClientId, request: RawId, failure: &SpawnFailure) {
-        let SpawnFailure { permanent, message } = failure;
+        let SpawnFailure { permanent, message, moved: _ } = failure;
         let data = json!({"lspool": {"why": message, "permanent": permanent}}).to_string();
         let answer = Frame::error(request, ErrorCode::RequestFailed, message, Some(data.as_bytes()));
         self.tell_client(id, answer);

@@ -120,6 +120,12 @@ impl Hub {
         self.exit();
     }
 
+    /// The user of a client restarts the server. All are told, and meet at the next hub.
+    pub(super) fn on_restart(&mut self, by: ClientId) {
+        info!(?by, "ends, because a user restarts the server");
+        self.on_quit();
+    }
+
     /// The process has ended: each client takes it for the end of its server.
     pub(super) fn on_exited(&mut self, exit: Exit, stderr: &str) {
         info!(%exit, "the server has ended");

@@ -232,5 +232,5 @@ impl Hub {
 
 /// The refusal of a hub that ends. The next one takes the client.
 pub(super) fn ends(why: &str) -> SpawnFailure {
-    SpawnFailure { permanent: false, message: why.to_owned() }
+    SpawnFailure { permanent: false, message: why.to_owned(), moved: None }
 }

@@ -61,7 +61,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         }
         Kind::SpawnFailed => {
             let it: format::SpawnFailed = data(line)?;
-            let failure = SpawnFailure { permanent: it.permanent, message: it.message };
+            let failure = SpawnFailure { permanent: it.permanent, message: it.message, moved: it.moved };
             Event::SpawnFailed(it.process.into(), failure)
         }
         Kind::Exited => {

@@ -152,6 +152,7 @@ impl Encoder {
                     process: (*process).into(),
                     permanent: failure.permanent,
                     message: failure.message.clone(),
+                    moved: failure.moved.clone(),
                 });
                 line(Kind::SpawnFailed).data(&data).finish()
             }

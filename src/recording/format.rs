@@ -18,6 +18,7 @@ use crate::{
             TeamFault,
         },
     },
+    rpc::PathPair,
 };
 
 /// The number of the format.
@@ -408,6 +409,9 @@ pub struct SpawnFailed {
     pub permanent: bool,
     /// The error.
     pub message: String,
+    /// The folders that the server has elsewhere, if they have changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Vec<PathPair>>,
 }
 
 /// `data` of [`Kind::Exited`].

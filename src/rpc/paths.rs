@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     copies::Copies,
-    prefix::{Folder, decoded, uri_parts},
+    prefix::{Folder, decoded, is_absolute, uri_parts},
     walk::{Class, Mapping, walk},
     watchers::without_foreign_watchers,
 };
@@ -49,6 +49,8 @@ pub(crate) struct PathMap {
     copies: Option<Copies>,
     /// Whether settings are left as they are.
     skips_settings: bool,
+    /// Whether paths of one side have drive letters.
+    has_drives: bool,
 }
 
 /// The way of a message.
@@ -65,6 +67,7 @@ impl PathMap {
         let differ = copies.is_some() || pairs.iter().any(|it| it.local != it.remote);
         let copies = copies.map(Copies::new);
         let sides = pairs.iter().map(|it| (Folder::of(&it.local), Folder::of(&it.remote)));
+        let has_drives = sides.clone().any(|(local, remote)| local.is_of_windows() || remote.is_of_windows());
         let by_longest = |mut all: Vec<(Folder, Folder)>| {
             all.sort_by_key(|(from, _)| std::cmp::Reverse(from.path().len()));
             all
@@ -79,6 +82,7 @@ impl PathMap {
             open: BTreeMap::new(),
             copies,
             skips_settings: false,
+            has_drives,
         })
     }
 
@@ -92,7 +96,12 @@ impl PathMap {
     pub(crate) fn outgoing(&mut self, frame: &Frame) -> Option<Frame> {
         let mapped = match (frame.params(), frame.result()) {
             (Some(params), _) => {
-                self.mapped(params, Class::Plain, Way::ToRemote).map(|it| frame.with_params(&it))
+                let direction = Direction {
+                    map: self,
+                    way: Way::ToRemote,
+                    has_prose: frame.method().is_some_and(returns_texts),
+                };
+                walk(params, Class::Plain, &direction).map(|it| frame.with_params(&it))
             }
             // Answers of an editor are settings, folders, or of no interest.
             (None, Some(result)) if self.skips_settings => {
@@ -128,7 +137,7 @@ impl PathMap {
     }
 
     fn mapped(&self, json: &[u8], root: Class, way: Way) -> Option<Vec<u8>> {
-        walk(json, root, &Direction { map: self, way })
+        walk(json, root, &Direction { map: self, way, has_prose: way == Way::ToLocal })
     }
 
     /// Notes how the editor spells the documents that it has open: it gets exactly that back.
@@ -194,7 +203,7 @@ impl PathMap {
             return None;
         }
         let mut pairs = self.pairs(way).iter();
-        let mapped = pairs.find_map(|(from, to)| Some(format!("{}{}", to.path(), from.rest_of_path(path)?)));
+        let mapped = pairs.find_map(|(from, to)| Some(to.joined(&from.rest_of_path(path)?)));
         let hides = |it: &Folder| it.rest_of_path(path).is_some();
         let path = mapped.or_else(|| self.is_hidden(way, hides).then(|| format!("{OURS}{path}")))?;
         Some(if path.is_empty() { "/".to_owned() } else { path })
@@ -221,10 +230,17 @@ fn has_dots(path: &str) -> bool {
     path.split('/').any(|it| it == ".." || it.eq_ignore_ascii_case("%2e%2e"))
 }
 
+/// Whether a request returns texts that the server has written for people: it finds its own words again.
+fn returns_texts(method: &str) -> bool {
+    method == "textDocument/codeAction" || method.ends_with("/resolve")
+}
+
 /// The mapping in one direction.
 struct Direction<'a> {
     map: &'a PathMap,
     way: Way,
+    /// Whether links in texts are mapped.
+    has_prose: bool,
 }
 
 impl Mapping for Direction<'_> {
@@ -232,18 +248,22 @@ impl Mapping for Direction<'_> {
         match class {
             Class::Never => None,
             Class::Plain | Class::Uris => self.map.uri(text, self.way),
-            Class::Paths if text.starts_with('/') => self.map.path(text, self.way),
+            Class::Paths if is_absolute(text) => self.map.path(text, self.way),
             Class::Paths => self.map.uri(text, self.way),
             Class::Prose => self.map.uri(text, self.way).or_else(|| self.map.prose(text, self.way)),
         }
     }
 
     fn has_prose(&self) -> bool {
-        self.way == Way::ToLocal
+        self.has_prose
     }
 
     fn skips_settings(&self) -> bool {
         self.map.skips_settings
+    }
+
+    fn has_drives(&self) -> bool {
+        self.map.has_drives
     }
 }
 

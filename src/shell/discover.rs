@@ -12,6 +12,7 @@ mod path;
 mod places;
 mod plan;
 mod prepare;
+mod probe;
 mod remote;
 mod roots;
 mod search;
@@ -32,6 +33,8 @@ pub use prepare::{
     Absent, CliServer, CliServers, Missing, Target, Targets, known_agents, named_targets, prepare, target,
     targets,
 };
+pub use probe::probe;
+pub(in crate::shell) use remote::moved;
 pub use roots::nearest_root;
 pub use search::{Found, NotFound, search};
 pub use tools::{FoundLanguage, FoundTools, languages_found, prepare_tools};

@@ -302,7 +302,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     self.measure(next);
                 }
             }
-            Event::Fetched(_) => self.fetches.next(&mut self.world, &self.events),
+            Event::Fetched(fetched) => self.fetches.fetched(fetched, &mut self.world, &self.events),
             Event::ToolRan(answer) => {
                 if let Some(id) = answer.id() {
                     self.tools.note_ran(&id);

@@ -20,11 +20,16 @@ const KEEP: &str = "LSPOOL_REMOTE_KEEP";
 const SWEEP: &str = r#"[ -z "$LSPOOL_REMOTE_KEEP" ] || for f in $(grep -lsz "^LSPOOL_REMOTE_MARK=${LSPOOL_REMOTE_MARK%-*}-" /proc/[0-9]*/environ); do m=$(tr '\0' '\n' <"$f" | grep '^LSPOOL_REMOTE_MARK='); [ -z "$m" ] || case "$LSPOOL_REMOTE_KEEP" in *" ${m##*-} "*) ;; *) [ "${m##*-}" -gt "${LSPOOL_REMOTE_MARK##*-}" ] || { f=${f#/proc/}; kill -KILL "${f%/environ}"; } ;; esac; done 2>/dev/null"#;
 
 /// Runs the server, and ends it when the input is over: 2 s later with SIGTERM, 2 s later with SIGKILL. Engines leave
-/// a server behind whose client is killed. Also ends what a server leaves in its group, and keeps the exit code, unless
-/// the engine is in that group too.
+/// a server behind whose client is killed. Also ends what a server leaves in its group, and keeps the exit code.
 ///
-/// `cat` must let go of the pipe when its input ends, or the server never sees the end.
-pub(super) const TAIL: &str = r#"trap : TERM; { trap - TERM; cat; exec >&-; sleep 2; trap "" TERM; kill -TERM 0; trap - TERM; sleep 2; kill -KILL 0; } | { trap : TERM; "$@"; s=$?; kill -TERM 0; (sleep 1; kill -KILL 0) </dev/null >/dev/null 2>&1 & exit $s; }"#;
+/// `cat` must let go of the pipe when its input ends, or the server never sees the end. The second SIGTERM is for a
+/// server that ends before the shell of `cat` has forgotten the trap: the first one passes it then.
+pub(super) const TAIL: &str = r#"trap : TERM; { trap - TERM; cat; exec >&-; sleep 2; trap "" TERM; kill -TERM 0; trap - TERM; sleep 2; kill -KILL 0; } | { trap : TERM; "$@"; s=$?; kill -TERM 0; (trap "" TERM; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0) </dev/null >/dev/null 2>&1 & exit $s; }"#;
+
+/// Runs the next shell. Most engines make the first one the leader of a session. Where it is not, such as with
+/// bubblewrap, the engine is in its group, and must not be ended with the server: if there is `setsid`, the next shell
+/// gets a session of its own.
+const NEXT: &str = r#"n=sh; if read -r l </proc/$$/stat; then l=${l##*) }; l=${l#* }; l=${l#* }; [ "${l%% *}" = $$ ] || ! command -v setsid || n="setsid sh"; fi >/dev/null 2>&1; exec $n "$@""#;
 
 /// In an argument, this stands for the mark of the process.
 pub(super) const MARK_HERE: &str = "@lspool-mark@";
@@ -33,7 +38,7 @@ pub(super) const MARK_HERE: &str = "@lspool-mark@";
 /// what starts with it.
 pub(super) fn with_prelude(script: &str, server: impl IntoIterator<Item = String>) -> Vec<String> {
     let read = r#"while IFS= read -r l && [ -n "$l" ]; do export "$l"; done"#;
-    let begin = format!(r#"{read}; {SWEEP}; unset {KEEP}; exec sh "$@""#);
+    let begin = format!(r#"{read}; {SWEEP}; unset {KEEP}; {NEXT}"#);
     let words = ["sh", "-c", &begin, "lspool", "-c", script, "lspool"].map(ToOwned::to_owned);
     words.into_iter().chain(server).collect()
 }
@@ -162,6 +167,24 @@ mod tests {
         child.stdin.take().unwrap().write_all(b"\nthe rest\n").unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "a 'b' \\ $c=-unset\n\nthe rest\n");
+    }
+
+    /// An engine that makes no session, like bubblewrap.
+    #[test]
+    fn exit_code_passes_an_engine_in_the_same_group() {
+        use std::os::unix::process::CommandExt as _;
+        if Command::new("setsid").arg("true").status().is_err() {
+            return eprintln!("NOT RUN: there is no setsid");
+        }
+        let mut engine = Command::new("sh");
+        engine.process_group(0).args(["-c", r#""$@"; echo "exit code $?""#, "engine"]);
+        let server = ["sh", "-c", "exit 7"].map(ToOwned::to_owned);
+        engine.args(with_prelude(TAIL, server)).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut engine = engine.stderr(Stdio::null()).spawn().unwrap();
+        let mut stdin = engine.stdin.take().unwrap();
+        stdin.write_all(Marks::new(&unique()).next().prelude(&[]).as_bytes()).unwrap();
+        let output = engine.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "exit code 7\n");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Read-only copies of files that only the other side of a server has.
 //!
 //! One run of a shell there writes the files of one answer to its stdout. Owns the runs, **one at a time**, and
-//! decides nothing: what is not copied within the limits has no copy.
+//! decides nothing: what is not copied within the limits has no copy. **The time of an answer begins when it comes**, so
+//! waits for earlier runs do not add up.
 
 use std::{
     collections::VecDeque,
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::core::event::{Event, Fetch, Fetched, Launch};
 
-/// How long a run may take.
+/// How long an answer may wait.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// The largest file that is copied, in bytes.
@@ -41,37 +42,69 @@ const BEGIN: &str = "lspool: files";
 /// The runs.
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
-    is_running: bool,
-    waiting: VecDeque<Fetch>,
+    /// Its event is to come.
+    running: Option<Fetch>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// Copies that are wanted.
+#[derive(Debug)]
+struct Waiting {
+    /// The files that no run has tried since.
+    fetch: Fetch,
+    /// Those that an earlier run has copied since.
+    copied: Vec<String>,
+    until: Instant,
 }
 
 impl Fetches {
     /// Copies files after the earlier ones; [`Event::Fetched`] names those that have a copy then.
     pub(super) fn fetch<W: World>(&mut self, fetch: Fetch, world: &mut W, events: &Events) {
-        self.waiting.push_back(fetch);
-        if !self.is_running {
+        self.waiting.push_back(Waiting { fetch, copied: Vec::new(), until: Instant::now() + LIMIT });
+        if self.running.is_none() {
             self.next(world, events);
         }
     }
 
-    /// Notes that a run is over, and begins the next one.
-    pub(super) fn next<W: World>(&mut self, world: &mut W, events: &Events) {
-        self.is_running = false;
-        let Some(Fetch { number, launch, files }) = self.waiting.pop_front() else { return };
-        self.is_running = true;
+    /// Notes the end of a run, and begins the next one.
+    pub(super) fn fetched<W: World>(&mut self, fetched: &Fetched, world: &mut W, events: &Events) {
+        if let Some(done) = self.running.take() {
+            for it in &mut self.waiting {
+                it.settle(&done, &fetched.files);
+            }
+        }
+        self.next(world, events);
+    }
+
+    fn next<W: World>(&mut self, world: &mut W, events: &Events) {
+        let Some(Waiting { fetch, mut copied, until }) = self.waiting.pop_front() else { return };
+        let Fetch { number, launch, files } = fetch.clone();
+        self.running = Some(fetch);
         let remote = launch.remote.as_ref().filter(|it| !it.shell.is_empty());
-        let Some((remote, folder)) = remote.and_then(|it| Some((it, it.copies.clone()?))) else {
-            return events.tell(Event::Fetched(Fetched { number, files: Vec::new() }));
+        let place = remote.and_then(|it| Some((it, it.copies.clone()?)));
+        let Some((remote, folder)) = place.filter(|_| !files.is_empty() && Instant::now() < until) else {
+            return events.tell(Event::Fetched(Fetched { number, files: copied }));
         };
         let shell = Launch { args: remote.shell.clone(), remote: None, ..Launch::clone(&launch) };
         let (starting, events) = (world.spawn(Arc::new(shell)), events.clone());
         spawn_local(async move {
-            let mut copied = Vec::new();
-            if let Err(error) = run(starting, &files, Path::new(&folder), &mut copied).await {
-                tracing::warn!(%error, n = files.len(), copied = copied.len(), "could not copy files from elsewhere");
+            let (n, before) = (files.len(), copied.len());
+            if let Err(error) = run(starting, &files, Path::new(&folder), until, &mut copied).await {
+                let copied = copied.len() - before;
+                tracing::warn!(%error, n, copied, "could not copy files from elsewhere");
             }
             events.tell(Event::Fetched(Fetched { number, files: copied }));
         });
+    }
+}
+
+impl Waiting {
+    /// What another run has just tried is not tried again.
+    fn settle(&mut self, done: &Fetch, copied: &[String]) {
+        if Arc::ptr_eq(&self.fetch.launch, &done.launch) {
+            let tried = self.fetch.files.extract_if(.., |it| done.files.contains(it));
+            self.copied.extend(tried.filter(|it| copied.contains(it)));
+        }
     }
 }
 
@@ -79,15 +112,16 @@ async fn run(
     starting: Starting,
     files: &[String],
     folder: &Path,
+    until: Instant,
     copied: &mut Vec<String>,
 ) -> io::Result<()> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
-    let until = Instant::now() + LIMIT;
     let started = timeout_at(until, starting).await.map_err(late)?;
     let mut spawned = started.map_err(|failure| io::Error::other(failure.message))?;
     let outcome = timeout_at(until, copy_all(&mut spawned, files, folder, copied)).await;
     spawned.leader.signal(Request::Kill);
-    spawned.leader.reap().await;
+    // The answer does not wait for its end.
+    spawn_local(async move { spawned.leader.reap().await });
     outcome.map_err(late)?
 }
 
@@ -155,6 +189,30 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn file_that_an_earlier_run_has_tried_is_not_tried_again() {
+        let launch = |name: &str| {
+            let text = format!(
+                r#"{{"program":"/{name}","args":[],"env":{{}},"cwd":null,"max_message":1,"write_stall":{{"secs":1,"nanos":0}}}}"#
+            );
+            Arc::new(serde_json::from_str::<Launch>(&text).unwrap())
+        };
+        let (here, other) = (launch("docker"), launch("docker"));
+        let fetch = |launch: &Arc<Launch>, files: &[&str]| {
+            let files = files.iter().map(ToString::to_string).collect();
+            Fetch { number: 1, launch: launch.clone(), files }
+        };
+        let done = fetch(&here, &["/a", "/missing"]);
+        let settled = |fetch: Fetch| {
+            let mut it = Waiting { fetch, copied: Vec::new(), until: Instant::now() };
+            it.settle(&done, &["/a".to_owned()]);
+            (it.fetch.files, it.copied)
+        };
+        let of = |files: &[&str]| files.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(settled(fetch(&here, &["/a", "/b", "/missing"])), (of(&["/b"]), of(&["/a"])));
+        assert_eq!(settled(fetch(&other, &["/a"])), (of(&["/a"]), of(&[])), "it is another place");
+    }
 
     #[test]
     fn shell_writes_files_with_their_sizes() {

@@ -462,7 +462,7 @@ impl Watcher {
 }
 
 fn called_off() -> SpawnFailure {
-    SpawnFailure { permanent: false, message: "its start was called off".to_owned() }
+    SpawnFailure { permanent: false, message: "its start was called off".to_owned(), moved: None }
 }
 
 async fn discard(stream: &mut Input) {

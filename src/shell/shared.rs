@@ -235,7 +235,7 @@ fn answered(body: &[u8]) -> Result<Option<u32>, Unable> {
         let message = error["message"].as_str().unwrap_or("its hub refused, and did not say why");
         let why = told["why"].as_str().unwrap_or(message).to_owned();
         return match told["permanent"].as_bool() {
-            Some(true) => Err(Unable::Failed(SpawnFailure { permanent: true, message: why })),
+            Some(true) => Err(Unable::Failed(SpawnFailure { permanent: true, message: why, moved: None })),
             Some(false) | None if ENDING.contains(&why.as_str()) => Ok(None),
             Some(false) | None => Err(Unable::Private(why)),
         };

@@ -12,11 +12,16 @@ use std::{
     sync::Arc,
 };
 
-use tokio::{io::AsyncWriteExt as _, sync::mpsc, task::spawn_local};
+use tokio::{
+    io::AsyncWriteExt as _,
+    sync::mpsc,
+    task::{spawn_blocking, spawn_local},
+};
 
 use super::{
     coming::{Coming, Parent},
     control::{Connection, Listener, Place, Socket},
+    discover::moved,
     elsewhere::{Marked, Marks, farewell},
     folder::Folders,
     guard::{Guard, MARK, Parting},
@@ -145,9 +150,26 @@ impl Starter {
                     Ok(starter.started((child, streams), displaced, parent, there))
                 }
                 Some(Err(failure)) => Err(failure),
-                None => {
-                    Err(SpawnFailure { permanent: false, message: "no thread to start it in".to_owned() })
+                None => Err(SpawnFailure {
+                    permanent: false,
+                    message: "no thread to start it in".to_owned(),
+                    moved: None,
+                }),
+            }
+        })
+    }
+
+    /// Asks first whether the place has other folders now: the core must know them before the server starts.
+    fn start_unless_moved(&self, launch: Arc<Launch>) -> Starting {
+        let starter = self.clone();
+        Box::pin(async move {
+            let asked = launch.clone();
+            match spawn_blocking(move || moved(&asked)).await.ok().flatten() {
+                Some(paths) => {
+                    let message = "its folders there have changed".to_owned();
+                    Err(SpawnFailure { permanent: false, message, moved: Some(paths) })
                 }
+                None => starter.start(launch, Leads::Group).await,
             }
         })
     }
@@ -203,6 +225,9 @@ impl Commands for Starter {
 
 impl World for System {
     fn spawn(&mut self, launch: Arc<Launch>) -> Starting {
+        if launch.remote.as_ref().is_some_and(|it| it.inspect.is_some()) {
+            return self.starter.start_unless_moved(launch);
+        }
         let (Some(share), Some(sharing)) = (launch.share.clone(), self.sharing.clone()) else {
             return self.starter.start(launch, Leads::Group);
         };
@@ -351,7 +376,7 @@ fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
         }
         _ => format!("cannot start {program}: {error}"),
     };
-    SpawnFailure { permanent, message }
+    SpawnFailure { permanent, message, moved: None }
 }
 
 /// What is on the other side, as long as the process on this side is not reaped: the guard ends it with lspool.

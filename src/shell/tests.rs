@@ -257,7 +257,11 @@ where
         Box::pin(async move {
             let start = *start.wait_for(|it| *it != Start::Hangs).await.unwrap();
             if start == Start::Fails {
-                return Err(SpawnFailure { permanent: true, message: "no such file".to_owned() });
+                return Err(SpawnFailure {
+                    permanent: true,
+                    message: "no such file".to_owned(),
+                    moved: None,
+                });
             }
             let kill = watch::Sender::new(None);
             let task = spawn_local({

@@ -242,7 +242,9 @@ fn spawn_failure_says_why() {
             share: None,
         };
         let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
-        let [Event::SpawnFailed(SERVER, SpawnFailure { permanent: true, message })] = &events[..] else {
+        let [Event::SpawnFailed(SERVER, SpawnFailure { permanent: true, message, moved: None })] =
+            &events[..]
+        else {
             panic!("{program:?}: {events:?}");
         };
         assert!(message.contains(what) && message.contains(&*program.to_string_lossy()), "{message}");

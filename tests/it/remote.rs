@@ -1,9 +1,12 @@
 //! Servers that run elsewhere, with real ones: bubblewrap gives them another root, other processes and no network,
 //! and `sshd` on loopback another host.
 
+mod clock;
 mod copies;
 mod copilot;
+mod engines;
 mod leftovers;
+mod trouble;
 
 use std::{
     ffi::OsString,
@@ -176,7 +179,8 @@ impl Bubble {
             "#!/bin/sh\ncase \"$*\" in\n\
              'inspect --type container --format {{{{json .Mounts}}}} web') echo '[{{\"Type\":\"bind\",\"Source\":\"{}\",\
              \"Destination\":\"/app\"}}]' ;;\n\
-             'exec -i web '*) shift 3; exec {} \"$@\" ;;\n\
+             'exec -i web '*) shift 3; exec {1} \"$@\" ;;\n\
+             'exec -i -e API_TOKEN web '*) shift 5; exec {1} \"$@\" ;;\n\
              *) echo \"unknown: $*\" >&2; exit 1 ;;\nesac\n",
             sandbox.workspace().display(),
             self.words(sandbox).join(" ")
@@ -463,6 +467,7 @@ fn found(name: &str) -> Option<PathBuf> {
 fn check_says_where_a_server_is_and_which_folders_it_has() {
     let Some(bubble) = Bubble::new() else { return };
     let sandbox = Sandbox::new();
+    sandbox.write("a.py", "import os\n");
     let config = bubble.config(&sandbox, &pyright().command);
     let mut check = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
     let output = check.args(["check", "--config"]).arg(config).output().expect("lspool starts");
@@ -471,4 +476,6 @@ fn check_says_where_a_server_is_and_which_folders_it_has() {
     assert!(said.contains("pyright-langserver --stdio (with "), "{said}");
     let folders = format!("folders: {} is /app there", sandbox.workspace().display());
     assert!(said.contains(&folders), "{said}");
+    assert!(said.contains("/app/a.py is the same file on both sides"), "{said}");
+    assert!(!said.contains("stays there"), "{said}");
 }

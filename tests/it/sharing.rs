@@ -274,6 +274,31 @@ fn editors_are_answered_after_server_and_hub_are_killed() {
     room.check_nothing_left();
 }
 
+/// Both go on with one server, which is another.
+#[test]
+fn restart_by_one_editor_restarts_the_server_for_both() {
+    let room = Room::new("share_idle = \"0s\"\n");
+    let editors = [room.editor(), room.editor()];
+    for editor in &editors {
+        room.check_hover(editor);
+    }
+    let before = room.servers();
+    editors[0].ok("lspool/restart", json!({}));
+    wait_until("the server is another", || {
+        let now = room.servers();
+        now.len() == 1 && now[0].pid != before[0].pid
+    });
+    for editor in &editors {
+        room.check_hover(editor);
+        assert_eq!(room.private(editor), None);
+    }
+    room.check_servers(1);
+    for editor in &editors {
+        assert!(editor.shutdown().success());
+    }
+    room.check_nothing_left();
+}
+
 #[test]
 fn each_editor_is_answered_from_its_own_unsaved_text() {
     let room = Room::new("share_idle = \"0s\"\n");

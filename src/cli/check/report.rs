@@ -144,6 +144,13 @@ impl Row {
         });
     }
 
+    /// Notes what was found in its place elsewhere, if it works there.
+    pub(super) fn note_place(&mut self, notes: impl FnOnce() -> Vec<String>) {
+        if let State::Well { .. } = self.state {
+            self.command.extend(notes());
+        }
+    }
+
     pub(super) fn missing(name: String, missing: Missing) -> Row {
         let Missing { message, skipped } = missing;
         let (limit, reach) = (Limit::default(), Vec::new());

@@ -244,7 +244,7 @@ fn check_reports_each_kind_of_failure() {
         |it| {
             it.event(Event::SpawnFailed(
                 process(0),
-                SpawnFailure { permanent: true, message: "cannot start".into() },
+                SpawnFailure { permanent: true, message: "cannot start".into(), moved: None },
             ));
         },
         &expect![[r#"

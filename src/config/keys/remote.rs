@@ -53,7 +53,7 @@ pub(in crate::config) static REMOTE: Section<RemoteConfig> = Section {
             workspace: Workspace::No,
             absent: "`\"auto\"`",
             doc: "Which folders of this machine the server has, and where. `\"auto\"` takes the bind mounts of the \
-                  container (`docker`, `podman`), and otherwise maps nothing.",
+                  container (`docker`, `podman`), or what `devcontainer read-configuration` says.",
         },
         Key {
             name: "unmapped",

@@ -329,9 +329,9 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
         },
         Key {
             name: "stall_timeout",
-            ty: Type::Duration(|it| &mut it.stall_timeout),
+            ty: Type::OptionalDuration(|it| &mut it.stall_timeout),
             workspace: Workspace::No,
-            absent: "",
+            absent: "`\"15s\"` with `remote`, else `\"1m\"`",
             doc: "How long a process that owes an answer may be silent before lspool probes it with \
                   `$/lspool/ping`. Any message counts as an answer. `\"0s\"`: never.",
         },
@@ -346,7 +346,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             name: "hang_timeout",
             ty: Type::OptionalDuration(|it| &mut it.hang_timeout),
             workspace: Workspace::No,
-            absent: "`\"1m\"` for a Copilot server, `\"0s\"` for others",
+            absent: "`\"1m\"` for a Copilot server and in containers, `\"0s\"` for others",
             doc: "How long a degraded process may stay silent before lspool restarts it. `\"0s\"`: forever.",
         },
         Key {

@@ -15,6 +15,7 @@ use crate::{
         mux::{
             Mux,
             answers::{section_values, with_values},
+            failure::Failure,
             from_client::field,
             requests::{Owner, Pending, To},
         },
@@ -54,6 +55,26 @@ impl Copilot {
                 self.note_cancelled(mux, sent, process);
             }
             (To::Queue(_) | To::Client(_) | To::BuiltinTools, _) => {}
+        }
+    }
+
+    /// Ends turns that have waited too long for a process.
+    pub(crate) fn end_late_turns(&mut self, mux: &mut Mux, turns: &[SentId], failure: &Failure) {
+        for &sent in turns {
+            let Some(pending) = mux.requests().get(sent) else { continue };
+            let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, kind, .. }) = &pending.purpose
+            else {
+                continue;
+            };
+            let (to, id, kind) = (pending.to, id.clone(), *kind);
+            if let To::Queue(backend) = to {
+                self.unqueue_turn(mux, backend, sent, &id);
+            }
+            self.close_kept(mux, sent, &id, failure);
+            if let Some(pending) = mux.requests_mut().take(sent) {
+                mux.fail(&pending.owner, failure);
+            }
+            self.on_turn_failed(mux, &id, sent, kind);
         }
     }
 

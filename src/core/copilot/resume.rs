@@ -19,7 +19,7 @@ mod reports;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::info;
 
 pub(crate) use self::reports::round_with;
@@ -40,6 +40,7 @@ use crate::{
         mux::{
             Mux,
             cancel::cancellation,
+            failure::Failure,
             pool::{lifecycle::Demand, processes::Outlook},
             requests::{Owner, Pending, To},
         },
@@ -518,6 +519,20 @@ impl Copilot {
             self.release(mux, backend, next);
         }
         is_it
+    }
+
+    /// Ends the progress of a turn that has begun, and that no process continues.
+    pub(super) fn close_kept(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId, failure: &Failure) {
+        let is_it = |it: &Conversation| it.runs(sent) && Self::is_kept(mux, id, it);
+        let Some(conversation) = self.conversations.get(id).filter(|it| is_it(it)) else { return };
+        let backend = conversation.backend;
+        for of in self.conversations.family(id) {
+            self.close_calls(mux, id, &of, |_| true);
+        }
+        let why = ("error", json!({"message": failure.message}).to_string());
+        if let Some(params) = mux.tokens_mut().ended(backend, id, Some(why)) {
+            mux.tell_editor(Frame::notification("$/progress", Some(&params)));
+        }
     }
 
     /// Ends the begun turn of a dead process, because its conversation is destroyed or replaced: the renumbering of

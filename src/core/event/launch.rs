@@ -70,6 +70,13 @@ impl Launch {
         Launch { share: self.share.clone().map(Share::masked), ..self.clone() }
     }
 
+    /// The same, with folders that are known to hold.
+    #[must_use]
+    pub fn settled(mut self) -> Launch {
+        self.remote.iter_mut().for_each(|it| it.inspect = None);
+        self
+    }
+
     /// Whether the server sees other processes than lspool does.
     pub fn is_elsewhere(&self) -> bool {
         self.remote.is_some() || runs_elsewhere(&self.program)
@@ -96,12 +103,25 @@ pub struct Remote {
     /// Variables for the server that the shell there reads, and that are on no command line.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "pairs")]
     pub env: Vec<(String, String)>,
+    /// How to ask again which folders it has. `None`: they are settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inspect: Option<Inspect>,
     /// Whether its settings stay as the editor has them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skips_settings: bool,
     /// The folder on this side for copies of files that only the other side has. `None`: they are not wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<String>,
+}
+
+/// How to ask an engine which folders a place has: it may be made again with others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inspect {
+    /// The arguments of the program.
+    pub args: Vec<String>,
+    /// The workspace folders, as the editor names them.
+    pub folders: Vec<PathBuf>,
 }
 
 /// A request for copies of files that only the other side has.

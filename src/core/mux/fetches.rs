@@ -19,13 +19,22 @@ use crate::{
 pub(super) struct Fetches {
     /// The number of fetches so far.
     n: u64,
-    /// The messages as the server wrote them, by the number of their fetch.
-    waiting: BTreeMap<u64, (ProcessId, Frame)>,
+    /// By the number of their fetch.
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+/// A message that waits for copies.
+#[derive(Debug)]
+struct Waiting {
+    by: ProcessId,
+    /// As the server wrote it.
+    frame: Frame,
+    files: Vec<String>,
 }
 
 impl Fetches {
     pub(super) fn rename(&mut self, old: ProcessId, new: ProcessId) {
-        self.waiting.values_mut().filter(|(by, _)| *by == old).for_each(|(by, _)| *by = new);
+        self.waiting.values_mut().filter(|it| it.by == old).for_each(|it| it.by = new);
     }
 }
 
@@ -38,6 +47,7 @@ impl Mux {
     }
 
     fn with_our_paths(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
+        let now = self.now();
         let Some(paths) = self.backends.paths_of(process.backend) else { return Some(frame) };
         let method = match frame.kind() {
             Kind::Response => SentId::of(&frame).and_then(|it| self.requests.get(it)?.frame.method()),
@@ -45,7 +55,7 @@ impl Mux {
             Kind::Notification => None,
         };
         let files = match method.is_some_and(PathMap::leads) {
-            true => paths.without_copy(&frame),
+            true => paths.without_copy(&frame, now),
             false => Vec::new(),
         };
         let launch = self.backends.launch_elsewhere(process.backend).filter(|_| !files.is_empty());
@@ -55,19 +65,21 @@ impl Mux {
         self.heard(process);
         self.fetches.n += 1;
         let number = self.fetches.n;
-        self.fetches.waiting.insert(number, (process, frame));
+        let waiting = Waiting { by: process, frame, files: files.clone() };
+        self.fetches.waiting.insert(number, waiting);
         self.act(Effect::Fetch(Box::new(Fetch { number, launch, files })));
         None
     }
 
     /// Takes the message that has waited for these copies.
     pub(crate) fn on_fetched(&mut self, fetched: Fetched) -> Option<(ProcessId, Frame)> {
-        let (process, frame) = self.fetches.waiting.remove(&fetched.number)?;
+        let now = self.now();
+        let Waiting { by: process, frame, files } = self.fetches.waiting.remove(&fetched.number)?;
         // The next process may be elsewhere, with other files.
         if self.is_current(process)
             && let Some(paths) = self.backends.paths_of(process.backend)
         {
-            paths.note_copies(fetched.files);
+            paths.note_copies(files, fetched.files, now);
         }
         let frame = self.mapped(process, frame);
         Some((process, self.in_our_encoding(process, frame)?))

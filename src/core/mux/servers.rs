@@ -2,7 +2,11 @@
 //!
 //! A group has one for each member. **A server is never removed**, so an id always leads to a server.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use crate::{
     config::{Config, ServerConfig},
@@ -44,6 +48,8 @@ pub(crate) struct Server {
     pub(crate) usual_hang_timeout: Option<Duration>,
     /// The last of its processes that is not in its working folder, of which the user has been told.
     pub(super) displaced: Option<ProcessId>,
+    /// When its folders elsewhere have changed last.
+    pub(super) moved: Option<Instant>,
     /// The user has been told that `memory_limit` is less than a process needs.
     pub(crate) limit_told: bool,
     /// lspool's commands in the answer to `initialize`.
@@ -137,6 +143,7 @@ impl Servers {
             dialect: &LSP,
             usual_hang_timeout: None,
             displaced: None,
+            moved: None,
             limit_told: false,
             commands: Vec::new(),
             session: Session::default(),

@@ -151,7 +151,7 @@ impl World {
         let mut stage = Stage::new(ServerKind::Copilot);
         // A plan is a text.
         stage.core = Taped::with_texts(Identity { pid: 77, started: 5 }, texts);
-        stage.server.stall_timeout = Duration::ZERO;
+        stage.server.stall_timeout = Some(Duration::ZERO);
         stage.initialize();
         stage.config.subagents.max_parallel = 2;
         stage.config.subagents.max_subagents = 6;

@@ -634,7 +634,7 @@ fn terminal_command_delegates_when_configured() {
     let mut stage = Stage::new(ServerKind::Copilot);
     // The text of a command decides, so the recording must contain it.
     stage.core = Taped::with_texts(Identity { pid: 77, started: 5 }, true);
-    stage.server.stall_timeout = Duration::ZERO;
+    stage.server.stall_timeout = Some(Duration::ZERO);
     stage.server.delegation = Delegation::RunInTerminal;
     stage.initialize();
     let tool = json!({"name": "run_in_terminal", "description": "Runs it.", "inputSchema": {}});

@@ -348,7 +348,7 @@ fn restart_searches_for_moved_server_again() {
     let mut it = Stage::copilot();
     it.holds_spawns = true;
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
-    let gone = || SpawnFailure { permanent: true, message: "no such file".to_owned() };
+    let gone = || SpawnFailure { permanent: true, message: "no such file".to_owned(), moved: None };
     it.event(Event::SpawnFailed(process(1, 1), gone()));
     let told = it.take(EDITOR);
     let offer = told.iter().find(|it| it["method"] == "window/showMessageRequest").unwrap();

@@ -214,39 +214,60 @@ fn hub_that_ends_on_request_costs_no_budget() {
 }
 
 #[test]
-fn restart_gives_a_client_its_own_process_and_the_next_one_shares() {
+fn restart_is_one_of_the_hub_for_all() {
     let mut it = ready();
+    it.take(Peer::Backend(process(0, 1)));
     it.control(json!({"id": 1, "method": "lspool/restart", "params": {"name": "pyright"}}));
+    assert_eq!(it.told(process(0, 1)), ["lspool/restart", "shutdown", "exit"]);
+    // The hub says it to all, also to who has asked.
+    it.server(process(0, 1), json!({"method": "lspool/ended", "params": {"exit": null}}));
+    it.exited(process(0, 1), Exit::Unknown);
+    restarted(&mut it, 2);
+    assert!(is_shared(&it));
+    assert_eq!(it.spawned.len(), 2);
+}
+
+#[test]
+fn restart_lets_a_client_share_again_that_has_left() {
+    let mut it = ready();
+    it.server(process(0, 1), detach("settings differ", "settings"));
     it.exited(process(0, 1), Exit::Unknown);
     restarted(&mut it, 2);
     assert!(!is_shared(&it));
-    it.take(CONTROL);
-    let (_, why) = status(&mut it);
-    assert!(why.as_str().unwrap().contains("restarted"), "{why}");
-    it.control(json!({"id": 2, "method": "lspool/restart", "params": {"name": "pyright"}}));
+    it.take(Peer::Backend(process(0, 2)));
+    it.control(json!({"id": 1, "method": "lspool/restart", "params": {"name": "pyright"}}));
+    assert_eq!(it.told(process(0, 2)), ["shutdown", "exit"], "it is nobody else's");
     it.exited(process(0, 2), Exit::Code(0));
     restarted(&mut it, 3);
     assert!(is_shared(&it));
 }
 
 #[test]
-fn shared_process_is_neither_probed_nor_limited() {
+fn memory_of_a_shared_process_is_not_limited() {
     let mut it = stage();
     it.server.memory_limit = Some(100);
-    it.server.hang_timeout = Some(Duration::from_secs(1));
     it.initialize();
-    it.editor(json!({"id": 5, "method": "textDocument/rename", "params": {}}));
-    it.take(Peer::Backend(process(0, 1)));
     it.event(measured(vec![(process(0, 1), 1 << 40)]));
     it.pass(Duration::from_hours(1));
-    assert_eq!(it.told(process(0, 1)), [""; 0]);
     assert!(it.terminated.is_empty() && it.take(EDITOR).is_empty());
-    // A private one is.
-    it.server(process(0, 1), detach("", "settings"));
+}
+
+/// The others keep it: only the connection of this client ends.
+#[test]
+fn client_leaves_a_shared_server_that_hangs() {
+    let mut it = stage();
+    it.server.hang_timeout = Some(Duration::from_secs(30));
+    it.initialize();
+    it.editor(json!({"id": 5, "method": "textDocument/hover", "params": {}}));
+    it.take(Peer::Backend(process(0, 1)));
+    it.pass(Duration::from_mins(1));
+    assert_eq!(it.told(process(0, 1)), ["$/lspool/ping"]);
+    it.pass(Duration::from_secs(40));
+    assert_eq!(it.terminated, [process(0, 1)]);
     it.exited(process(0, 1), Exit::Unknown);
     restarted(&mut it, 2);
-    it.editor(json!({"id": 6, "method": "textDocument/rename", "params": {}}));
-    it.take(Peer::Backend(process(0, 2)));
-    it.pass(Duration::from_mins(3));
-    assert_eq!(it.told(process(0, 2)), ["$/lspool/ping"]);
+    assert!(!is_shared(&it));
+    assert!(it.told(process(0, 2)).contains(&"textDocument/hover".to_owned()), "it is asked again");
+    let (_, why) = status(&mut it);
+    assert!(why.as_str().unwrap().contains("the shared server hung"), "{why}");
 }

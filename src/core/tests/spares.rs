@@ -164,7 +164,7 @@ fn failing_spare_starts_are_not_retried_forever() {
     it.exited(process(1, 1), Exit::Signal(9));
     for n in 0..20 {
         let last = *it.spawned.last().unwrap();
-        let failure = SpawnFailure { permanent: true, message: "no such file".to_owned() };
+        let failure = SpawnFailure { permanent: true, message: "no such file".to_owned(), moved: None };
         it.event(Event::SpawnFailed(last, failure));
         assert!(n < 5 || *it.spawned.last().unwrap() == last, "{:?}", it.spawned);
     }

@@ -160,7 +160,7 @@ impl Stage {
     /// The same, without probes of silent servers.
     pub(super) fn patient() -> Stage {
         let mut it = Stage::new(ServerKind::Copilot);
-        it.server.stall_timeout = Duration::ZERO;
+        it.server.stall_timeout = Some(Duration::ZERO);
         it.initialize();
         it
     }

@@ -288,7 +288,8 @@ fn missing_executable_fails_without_retry() {
     let mut it = Stage::new(ServerKind::Generic);
     it.holds_spawns = true;
     it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
-    let failure = SpawnFailure { permanent: true, message: "/bin/server: no such file".to_owned() };
+    let failure =
+        SpawnFailure { permanent: true, message: "/bin/server: no such file".to_owned(), moved: None };
     it.event(Event::SpawnFailed(SERVER, failure));
     let told = it.take(EDITOR);
     assert_eq!(
@@ -301,7 +302,7 @@ fn missing_executable_fails_without_retry() {
 
 #[test]
 fn hanging_start_fails_after_timeout() {
-    let failed = SpawnFailure { permanent: true, message: "no such file".to_owned() };
+    let failed = SpawnFailure { permanent: true, message: "no such file".to_owned(), moved: None };
     for comes in [true, false] {
         let mut it = Stage::new(ServerKind::Generic);
         it.holds_spawns = true;
@@ -342,7 +343,7 @@ fn hanging_restart_counts_as_crash() {
     assert_eq!(it.terminated.len(), 1, "it is told once");
     it.event(Event::SpawnFailed(
         hanging,
-        SpawnFailure { permanent: false, message: "called off".to_owned() },
+        SpawnFailure { permanent: false, message: "called off".to_owned(), moved: None },
     ));
     let why = it.core.mux.backends()[crate::core::tests::stage::PRIMARY].last_error.clone().unwrap();
     assert!(why.contains("did not start within 35 s"), "{why}");
@@ -416,7 +417,7 @@ fn silent_process_is_probed_before_termination() {
 #[test]
 fn terminating_process_is_not_judged_again() {
     let mut it = Stage::new(ServerKind::Generic);
-    it.server.stall_timeout = seconds(1);
+    it.server.stall_timeout = Some(seconds(1));
     it.server.probe_timeout = seconds(1);
     it.server.hang_timeout = Some(seconds(1));
     it.initialize();

@@ -351,6 +351,17 @@ fn death_of_server_is_told_to_all_and_ends_the_hub() {
 }
 
 #[test]
+fn restart_by_one_client_is_told_to_all_and_ends_the_hub() {
+    let mut stage = two();
+    stage.client(1, &json!({"method": "lspool/restart"}));
+    for client in [1, 2] {
+        let got = stage.got(client);
+        assert_eq!((&got[0]["method"], &got[0]["params"]["exit"]), (&json!("lspool/ended"), &Value::Null));
+    }
+    assert_eq!((stage.hung_up.len(), stage.exit), (2, Some(0)));
+}
+
+#[test]
 fn client_that_leaves_takes_its_requests_and_documents_with_it() {
     let mut stage = two();
     stage.client(1, &open(A, 1, "one\n"));

@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -66,6 +68,15 @@ fn paths_in_messages_are_mapped_both_ways() {
                 {"globPattern": path(a) + "/**/*.py"}, {"globPattern": {"baseUri": a, "pattern": "*"}}]}}]}),
             json!({"documentSelector": [{"scheme": "file", "pattern": path(a) + "/**"}]}),
             json!({"uri": format!("jar:{a}!/x.java"), "external": false}),
+            json!({"uri": format!("zipfile:{b}::x.py"), "notebook": a.replacen("file:", "vscode-notebook:", 1)}),
+            json!({"items": [{"uri": a, "version": null, "kind": "full", "items": []}]}),
+            json!([{"name": "f", "kind": 12, "uri": a, "range": range, "selectionRange": range, "data": 1},
+                {"from": {"uri": b}, "fromRanges": []}, {"location": {"uri": a}}]),
+            json!([{"label": "run", "kind": "cargo", "args": {"workspaceRoot": path(a), "cwd": path(a),
+                "cargoArgs": ["test", path(b)], "executableArgs": ["x"]}}]),
+            json!({"file": path(a), "projectRoot": path(b), "startLine": 1}),
+            json!({"fileOperations": {"didRename": {"filters": [{"scheme": "file", "pattern": {"glob": path(a) + "/**"}}]}}}),
+            json!({"documentSelector": [{"pattern": {"baseUri": a, "pattern": "**"}}]}),
         ]
     };
     for (here, there) in of(|it| &it.0).iter().zip(of(|it| &it.1)) {
@@ -91,6 +102,8 @@ fn what_is_no_path_stays_byte_for_byte() {
         r#"{"uri":"file:///home/u/my%20shop/a" oh no"#,
         r#"{"uri":"https://file:///home/u/my%20shop/a"}"#,
         r#"[{"uri":7},"/home/u/my shop"]"#,
+        r#"{"token":"file:///home/u/my%20shop/a","id":"file:///home/u/my%20shop/a","workDoneToken":"file:///home/u/my%20shop"}"#,
+        r#"{"changeAnnotations":{"file:///home/u/my%20shop/a":{"label":"x"}},"annotationId":"file:///home/u/my%20shop/a"}"#,
         "",
         "null",
     ] {
@@ -164,6 +177,28 @@ fn links_in_texts_lead_to_local_files() {
     assert_eq!(remote(&told), told);
 }
 
+/// What a server has said in a diagnostic or in an item is the same when it comes back.
+#[test]
+fn server_finds_its_own_words_again() {
+    let diagnostics = json!([{
+        "message": "see file:///app/x%20y/a.py and /app/b, file:///usr/x", "source": "/app/tool",
+        "code": {"value": "file:///app/rules/1", "target": "file:///app/rules/1#L3"},
+        "relatedInformation": [{"location": {"uri": "file:///app/c"}, "message": "[it](file:///opt/lib%20%C3%A4/c)"}],
+        "data": {"path": "/app/d", "uri": "file:///app/d"},
+    }]);
+    let item = json!({"label": "file:///app/l", "documentation": {"kind": "markdown", "value": "<file:///app/d>"},
+        "command": {"title": "t", "command": "c", "arguments": ["/app/e", "file:///app/f", {"message": "file:///app g"}]}});
+    for (method, said) in [
+        ("textDocument/codeAction", json!({"context": {"diagnostics": diagnostics}})),
+        ("completionItem/resolve", item),
+    ] {
+        let shown = local(&said);
+        assert_ne!(shown, said);
+        let asked = Frame::notification(method, Some(shown.to_string().as_bytes()));
+        assert_eq!(params(&map().outgoing(&asked).unwrap()), said, "{method}");
+    }
+}
+
 #[test]
 fn answers_of_the_editor_have_paths() {
     let answer =
@@ -209,6 +244,45 @@ fn longest_folder_counts_and_root_can_be_mapped() {
     let mapped = root.outgoing(&frame).unwrap();
     assert_eq!(params(&mapped), json!({"uri": "file:///", "other": "file:///a"}));
     assert!(PathMap::new(&[pair("/a", "/a")], None).is_none(), "nothing is elsewhere");
+}
+
+/// Editors on Windows write the drive letter in either case, and its colon in two ways.
+#[test]
+fn drive_letters_have_any_case_and_spelling() {
+    let map = || PathMap::new(&[pair(r"C:\src\my shop", "/app"), pair("d:/", "/data")], None).unwrap();
+    let there = |params: &Value| params_of(map().outgoing(&notification(params)).as_ref(), params);
+    let here = |params: &Value| params_of(map().incoming(&notification(params)).as_ref(), params);
+    for (uri, expected) in [
+        ("file:///c%3A/src/my%20shop/a.py", "file:///app/a.py"),
+        ("file:///C:/src/my%20shop/a.py", "file:///app/a.py"),
+        ("file:///D%3a/x/y", "file:///data/x/y"),
+        ("file:///c:/src/my%20shopping", "file:///c:/src/my%20shopping"),
+        ("file:///e:/src", "file:///e:/src"),
+    ] {
+        assert_eq!(there(&json!({"uri": uri}))["uri"], expected, "{uri}");
+    }
+    for (path, expected) in [
+        (r"c:\src\my shop\a\b.py", "/app/a/b.py"),
+        (r"C:/src/my shop", "/app"),
+        (r"D:\x", "/data/x"),
+        (r"C:\src\my shopping", r"C:\src\my shopping"),
+    ] {
+        assert_eq!(there(&json!({"rootPath": path}))["rootPath"], expected, "{path}");
+    }
+    assert_eq!(here(&json!({"uri": "file:///app/a.py"}))["uri"], "file:///C%3A/src/my%20shop/a.py");
+    assert_eq!(here(&json!({"cwd": "/app/a/b"}))["cwd"], r"C:\src\my shop\a\b");
+    assert_eq!(here(&json!({"cwd": "/data"}))["cwd"], r"d:\");
+    assert_eq!(here(&json!({"globPattern": "/app/**/*.py"}))["globPattern"], "C:/src/my shop/**/*.py");
+    // An open document is as the editor spells it.
+    let mut it = map();
+    let uri = "file:///c%3A/src/my%20shop/a.py";
+    let opened = json!({"textDocument": {"uri": uri}}).to_string();
+    it.outgoing(&Frame::notification("textDocument/didOpen", Some(opened.as_bytes())));
+    assert_eq!(params(&it.incoming(&notification(&json!({"uri": "file:///app/a.py"}))).unwrap())["uri"], uri);
+}
+
+fn params_of(mapped: Option<&Frame>, as_it_was: &Value) -> Value {
+    mapped.map_or_else(|| as_it_was.clone(), params)
 }
 
 #[test]
@@ -293,11 +367,13 @@ fn file_of_the_other_side_becomes_its_copy() {
         {"data": {"uri": "file:///usr/lib/d.py"}}, {"uri": "file:///usr/lib/"},
     ]);
     let answer = Frame::response(1.into(), places.to_string().as_bytes());
-    let files = it.without_copy(&answer);
+    let now = Instant::now();
+    let files = it.without_copy(&answer, now);
     assert_eq!(files, ["/usr/lib/a b.py", "/usr/lib/c.py"]);
     // The second one could not be copied.
-    it.note_copies(["/usr/lib/a b.py".to_owned()]);
-    assert_eq!(it.without_copy(&answer), ["/usr/lib/c.py"]);
+    it.note_copies(files, vec!["/usr/lib/a b.py".to_owned()], now);
+    assert!(it.without_copy(&answer, now).is_empty(), "nobody waits for it again so soon");
+    assert_eq!(it.without_copy(&answer, now + Duration::from_secs(10)), ["/usr/lib/c.py"]);
     let told: Value = serde_json::from_slice(it.incoming(&answer).unwrap().result().unwrap()).unwrap();
     let copy = "file:///home/u/.cache/far%20one/usr/lib/a%20b.py";
     assert_eq!(told[0]["uri"], copy);
@@ -312,13 +388,13 @@ fn file_of_the_other_side_becomes_its_copy() {
     }
     let many: Vec<Value> = (0..51).map(|n| json!({"uri": format!("file:///usr/{n}")})).collect();
     let many = Frame::response(1.into(), json!(many).to_string().as_bytes());
-    assert!(it.without_copy(&many).is_empty(), "nobody opens so many");
+    assert!(it.without_copy(&many, now).is_empty(), "nobody opens so many");
 }
 
 #[test]
 fn nothing_is_copied_if_that_is_not_wanted() {
     let answer = Frame::response(1.into(), br#"{"uri":"file:///usr/lib/a.py"}"#);
-    assert!(map().without_copy(&answer).is_empty());
+    assert!(map().without_copy(&answer, Instant::now()).is_empty());
 }
 
 #[test]

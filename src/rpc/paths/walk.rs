@@ -31,6 +31,11 @@ pub(super) trait Mapping {
     fn skips_settings(&self) -> bool {
         false
     }
+
+    /// Whether plain paths may begin with a drive letter.
+    fn has_drives(&self) -> bool {
+        false
+    }
 }
 
 /// Under these keys are texts of documents.
@@ -38,7 +43,10 @@ const TEXTS: [&str; 7] =
     ["text", "newText", "insertText", "textEditText", "snippet", "placeholder", "newName"];
 
 /// Under these keys are names, or what only a server understands.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 16] = [
+    "annotationId",
+    "changeAnnotations",
+    "id",
     "label",
     "filterText",
     "sortText",
@@ -46,9 +54,12 @@ const NAMES: [&str; 10] = [
     "name",
     "detail",
     "languageId",
+    "partialResultToken",
     "resultId",
     "previousResultId",
     "title",
+    "token",
+    "workDoneToken",
 ];
 
 /// Under these keys servers and editors write paths.
@@ -80,7 +91,7 @@ const LOOKED_INTO: usize = 12;
 
 /// The JSON text with mapped strings. `None`: nothing changes, or it is not JSON.
 pub(super) fn walk(json: &[u8], root: Class, mapping: &impl Mapping) -> Option<Vec<u8>> {
-    if !may_have_paths(json) {
+    if !may_have_paths(json, mapping.has_drives()) {
         return None;
     }
     let mut walk = Walk { cursor: Cursor::of(json), mapping, open: Vec::new(), out: Vec::new(), copied: 0 };
@@ -93,8 +104,9 @@ pub(super) fn walk(json: &[u8], root: Class, mapping: &impl Mapping) -> Option<V
 }
 
 /// Whether a string of this text may be a URI or a path. Some servers write a slash as `\/`.
-fn may_have_paths(json: &[u8]) -> bool {
-    [":/", "\"/", "\\/", "\\u"].iter().any(|it| memmem::find(json, it.as_bytes()).is_some())
+fn may_have_paths(json: &[u8], has_drives: bool) -> bool {
+    let has = |it: &str| memmem::find(json, it.as_bytes()).is_some();
+    [":/", "\"/", "\\/", "\\u"].into_iter().any(has) || has_drives && has(":\\")
 }
 
 struct Walk<'a, M> {
@@ -168,7 +180,7 @@ impl<M: Mapping> Walk<'_, M> {
         if self.open.len() < LOOKED_INTO {
             let mut behind = self.cursor.clone();
             let span = behind.value().ok()?;
-            if !may_have_paths(&self.cursor.text()[span]) {
+            if !may_have_paths(&self.cursor.text()[span], self.mapping.has_drives()) {
                 self.cursor = behind;
                 return Some(Next::Separator);
             }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::prefix::{Folder, uri_parts};
+use super::prefix::{Folder, is_absolute, uri_parts};
 
 /// Registrations without the watchers of files outside these folders. `None`: there are none.
 pub(super) fn without_foreign_watchers(params: &[u8], folders: &[&Folder]) -> Option<Vec<u8>> {
@@ -20,7 +20,7 @@ pub(super) fn without_foreign_watchers(params: &[u8], folders: &[&Folder]) -> Op
 
 fn is_within(watcher: &Value, folders: &[&Folder]) -> bool {
     let pattern = &watcher["globPattern"];
-    if let Some(path) = pattern.as_str().filter(|it| it.starts_with('/')) {
+    if let Some(path) = pattern.as_str().filter(|it| is_absolute(it)) {
         return folders.iter().any(|it| it.rest_of_path(path).is_some());
     }
     let base = &pattern["baseUri"];

@@ -13,7 +13,7 @@ use super::{
     path::{Skipped, Workspace, is_executable, on_path, real},
     places::PACKAGE,
     plan::{GroupPlan, Plan, plan},
-    remote::{Words, call, copies, mounts, place_name, recognized, usable},
+    remote::{Words, call, copies, known_folders, place_name, recognized, usable},
     roots,
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
     share::share,
@@ -403,15 +403,15 @@ fn elsewhere(
         let message = format!("{} (the engine of [server.{name}.remote])", missing.message);
         Missing { message, ..missing }
     })?;
-    let paths = match &remote.paths {
+    let (paths, inspect) = match &remote.paths {
         Some(pairs) => {
             let expanded = |it: &PathPair| {
                 let local = env.expand(Path::new(&it.local))?;
                 Ok(PathPair { local: local.to_string_lossy().into_owned(), remote: it.remote.clone() })
             };
-            pairs.iter().map(expanded).collect::<Result<Vec<_>, String>>().map_err(plain)?
+            (pairs.iter().map(expanded).collect::<Result<Vec<_>, String>>().map_err(plain)?, None)
         }
-        None => mounts(remote, &found.program, first, workspace.folders()).map_err(plain)?,
+        None => known_folders(remote, &found.program, first, workspace.folders()).map_err(plain)?,
     };
     let words = Words {
         name,
@@ -442,6 +442,7 @@ fn elsewhere(
             shell: call.shell,
             farewell: call.farewell,
             env: call.told,
+            inspect,
             skips_settings: !remote.map_settings,
             copies,
         }),

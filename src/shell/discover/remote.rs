@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::Read,
+    io::{Read, Write as _},
     path::{Component, Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     config::{Cleanup, Engine, RemoteConfig},
-    core::event::Remote,
+    core::event::{Inspect, Launch, Remote},
     rpc::PathPair,
     shell::os::files::canonicalize,
     shell::os::processes,
@@ -205,9 +205,7 @@ fn around(
             args.push(format!("exec {}", quoted.join(" ")));
         }
         Engine::Devcontainer => {
-            let folder = words.folder.map(|it| it.to_string_lossy().into_owned());
-            let folder = remote.target.clone().or(folder).unwrap_or_else(|| ".".to_owned());
-            add(&["exec", "--workspace-folder", &folder]);
+            add(&["exec", "--workspace-folder", &dev_folder(remote, words.folder)]);
             args.extend_from_slice(&remote.engine_args);
             args.extend(there);
         }
@@ -294,8 +292,10 @@ pub(super) fn recognized(program: &Path, args: &[String], folders: &[PathBuf]) -
     };
     let target = container_of(args)?.to_owned();
     let remote = RemoteConfig { engine, target: Some(target), ..RemoteConfig::default() };
-    let paths = mounts(&remote, program, &[], folders).map_err(|error| tracing::warn!(error)).ok()?;
-    Some(Remote { engine, name: place_name(&remote), paths: usable(paths, folders), ..Remote::default() })
+    let found = known_folders(&remote, program, &[], folders).map_err(|error| tracing::warn!(error));
+    let (paths, inspect) = found.ok()?;
+    let (name, paths) = (place_name(&remote), usable(paths, folders));
+    Some(Remote { engine, name, paths, inspect, ..Remote::default() })
 }
 
 /// The container of `exec`. `None`: it is another command, or has an option that lspool does not know.
@@ -342,31 +342,80 @@ pub(super) fn copies(name: &str, remote: &RemoteConfig, env: &Env) -> Option<Str
     folder.into_os_string().into_string().ok()
 }
 
-/// The bind mounts of a container: of a new one, the workspace folders. Other engines do not tell.
-pub(super) fn mounts(
+/// The folders of a place, as far as its engine knows, and how to ask for them again. Of a new container, these are the
+/// workspace folders; `ssh`, `kubectl` and `command` do not tell.
+pub(super) fn known_folders(
     remote: &RemoteConfig,
     engine: &Path,
     first: &[String],
     folders: &[PathBuf],
-) -> Result<Vec<PathPair>, String> {
+) -> Result<(Vec<PathPair>, Option<Inspect>), String> {
     if remote.image.is_some() {
         let same = |it: &PathBuf| {
             let path = it.to_string_lossy().into_owned();
             PathPair { local: path.clone(), remote: path }
         };
-        return Ok(folders.iter().map(same).collect());
+        return Ok((folders.iter().map(same).collect(), None));
     }
-    let (Engine::Docker | Engine::Podman, Some(target)) = (remote.engine, &remote.target) else {
-        return Ok(Vec::new());
+    let Some(args) = inspect_args(remote, folders.first().map(PathBuf::as_path)) else {
+        return Ok((Vec::new(), None));
     };
-    let mut command = processes::command(engine);
-    command.args(first).args(["inspect", "--type", "container", "--format", "{{json .Mounts}}", target]);
-    let failed = |why: &str| {
-        let name = remote.engine.name();
-        format!("{name} cannot read the mounts of {target:?}: {why}; start the container, or set `paths`")
-    };
-    let output = output_within(command, INSPECT).map_err(|it| failed(&it))?;
-    read_mounts(&output).map_err(|it| failed(&it))
+    let inspect = Inspect { args: [first, &args].concat(), folders: folders.to_vec() };
+    let found = inspected(remote.engine, engine, &inspect);
+    let name = remote.engine.name();
+    let found = found.map_err(|why| match &remote.target {
+        Some(target) => {
+            format!("{name} cannot read the mounts of {target:?}: {why}; start the container, or set `paths`")
+        }
+        None => format!("{name} cannot read its configuration: {why}; or set `paths`"),
+    });
+    Ok((found?, Some(inspect)))
+}
+
+/// The arguments with which an engine describes a place. `None`: it cannot.
+fn inspect_args(remote: &RemoteConfig, folder: Option<&Path>) -> Option<Vec<String>> {
+    match (remote.engine, &remote.target) {
+        (Engine::Docker | Engine::Podman, Some(target)) => {
+            let words = ["inspect", "--type", "container", "--format", "{{json .Mounts}}", target];
+            Some(words.map(ToOwned::to_owned).to_vec())
+        }
+        (Engine::Devcontainer, _) => {
+            let mut args = vec!["read-configuration".to_owned()];
+            args.extend_from_slice(&remote.engine_args);
+            args.extend(["--workspace-folder".to_owned(), dev_folder(remote, folder)]);
+            Some(args)
+        }
+        _ => None,
+    }
+}
+
+/// The workspace folder of a dev container.
+fn dev_folder(remote: &RemoteConfig, folder: Option<&Path>) -> String {
+    let folder = folder.map(|it| it.to_string_lossy().into_owned());
+    remote.target.clone().or(folder).unwrap_or_else(|| ".".to_owned())
+}
+
+/// The folders that an engine tells now.
+fn inspected(engine: Engine, program: &Path, inspect: &Inspect) -> Result<Vec<PathPair>, String> {
+    let mut command = processes::command(program);
+    command.args(&inspect.args);
+    let output = output_within(command, None, INSPECT)?;
+    match engine {
+        Engine::Devcontainer => read_workspace(&output, inspect.args.last().map_or(".", |it| it)),
+        _ => read_mounts(&output),
+    }
+}
+
+/// The folders of a place, if they are others than when it was last asked. `None`, too: it cannot be asked. Its start
+/// says why then.
+pub(in crate::shell) fn moved(launch: &Launch) -> Option<Vec<PathPair>> {
+    let remote = launch.remote.as_ref()?;
+    let inspect = remote.inspect.as_ref()?;
+    let found = inspected(remote.engine, &launch.program, inspect)
+        .map_err(|error| tracing::warn!(error, place = remote.name, "could not ask for its folders"));
+    let found = usable(found.ok()?, &inspect.folders);
+    let is_same = found.len() == remote.paths.len() && found.iter().all(|it| remote.paths.contains(it));
+    (!is_same).then_some(found)
 }
 
 fn read_mounts(json: &[u8]) -> Result<Vec<PathPair>, String> {
@@ -377,11 +426,39 @@ fn read_mounts(json: &[u8]) -> Result<Vec<PathPair>, String> {
     Ok(binds.map(|it| PathPair { local: it.source, remote: it.destination }).collect())
 }
 
-/// What a command writes to its stdout.
-fn output_within(mut command: Command, limit: Duration) -> Result<Vec<u8>, String> {
-    let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+/// The workspace folder of a dev container, from what `devcontainer read-configuration` writes.
+fn read_workspace(json: &[u8], local: &str) -> Result<Vec<PathPair>, String> {
+    #[derive(Deserialize)]
+    struct Configuration {
+        workspace: Option<Workspace>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Workspace {
+        workspace_folder: String,
+    }
+    let read: Configuration = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    let Some(Workspace { workspace_folder: remote }) = read.workspace else { return Ok(Vec::new()) };
+    if !remote.starts_with('/') {
+        return Err(format!("the workspace folder {remote:?} is not an absolute path"));
+    }
+    let local = std::path::absolute(local).map_err(|error| error.to_string())?;
+    Ok(vec![PathPair { local: local.to_string_lossy().into_owned(), remote }])
+}
+
+/// What a command writes to its stdout. `input`: what it reads.
+pub(super) fn output_within(
+    mut command: Command,
+    input: Option<String>,
+    limit: Duration,
+) -> Result<Vec<u8>, String> {
+    let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+    let started = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| error.to_string())?;
     let pid = child.id();
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+        thread::spawn(move || stdin.write_all(input.as_bytes()));
+    }
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (tell_errors, errors) = mpsc::channel();
     thread::spawn(move || tell_errors.send(read_some(stderr)));
@@ -566,6 +643,36 @@ mod tests {
     }
 
     #[test]
+    fn workspace_folder_of_a_dev_container_is_read() {
+        let json = br#"{"configuration":{"image":"x"},"workspace":{"workspaceFolder":"/workspaces/shop",
+            "workspaceMount":"type=bind,source=/home/u/shop,target=/workspaces/shop"}}"#;
+        let pair = PathPair { local: "/home/u/shop".to_owned(), remote: "/workspaces/shop".to_owned() };
+        assert_eq!(read_workspace(json, "/home/u/shop"), Ok(vec![pair]));
+        assert_eq!(read_workspace(b"{}", "/w"), Ok(Vec::new()));
+        assert!(read_workspace(br#"{"workspace":{"workspaceFolder":"${x}"}}"#, "/w").is_err());
+    }
+
+    /// A container that was made again, as its engine tells it.
+    #[test]
+    fn folders_that_have_changed_are_noticed() {
+        let pair = |remote: &str| PathPair { local: "/w".to_owned(), remote: remote.to_owned() };
+        let told = r#"[{"Type":"bind","Source":"/w","Destination":"/app"}]"#;
+        let inspect = |script: &str, paths: &[PathPair]| {
+            let args = vec!["-c".to_owned(), script.to_owned()];
+            let inspect = Some(Inspect { args, folders: Vec::new() });
+            let remote =
+                Remote { engine: Engine::Podman, paths: paths.to_vec(), inspect, ..Remote::default() };
+            let text = r#"{"program":"/bin/sh","args":[],"env":{},"cwd":null,"max_message":1,"write_stall":{"secs":1,"nanos":0}}"#;
+            moved(&Launch { remote: Some(remote), ..serde_json::from_str(text).unwrap() })
+        };
+        let tells = format!("echo '{told}'");
+        assert_eq!(inspect(&tells, &[pair("/app")]), None);
+        assert_eq!(inspect(&tells, &[pair("/old")]), Some(vec![pair("/app")]));
+        assert_eq!(inspect("echo '[]'", &[pair("/old")]), Some(Vec::new()));
+        assert_eq!(inspect("exit 1", &[pair("/old")]), None, "its start says what is wrong");
+    }
+
+    #[test]
     fn mounts_of_any_shape_are_read() {
         assert_eq!(read_mounts(b"null"), Ok(Vec::new()));
         let odd = br#"[{"Type":"bind"},{"Type":"bind","Source":"","Destination":"/"},{"Type":"tmpfs"}]"#;
@@ -605,12 +712,12 @@ mod tests {
     fn engine_that_fails_or_hangs_is_an_error() {
         let mut fails = Command::new("sh");
         fails.args(["-c", "echo WARNING: old >&2; echo no such container >&2; exit 1"]);
-        assert_eq!(output_within(fails, INSPECT), Err("no such container".to_owned()));
+        assert_eq!(output_within(fails, None, INSPECT), Err("no such container".to_owned()));
         let mut hangs = Command::new("sleep");
         hangs.arg("60");
-        assert!(output_within(hangs, Duration::from_millis(50)).unwrap_err().contains("no answer"));
+        assert!(output_within(hangs, None, Duration::from_millis(50)).unwrap_err().contains("no answer"));
         let mut talks = Command::new("sh");
         talks.args(["-c", "exec cat /dev/zero"]);
-        assert!(output_within(talks, INSPECT).is_err());
+        assert!(output_within(talks, None, INSPECT).is_err());
     }
 }

@@ -215,7 +215,10 @@ async fn server_that_a_hub_cannot_start_has_failed() {
         let answer = json!({"id": 0, "error": {"code": -32803, "message": "no", "data": data}});
         let hub = hub(&room.place(), vec![framed(&answer)]);
         let Err(Unable::Failed(failure)) = room.attach().await else { panic!("it is not failed") };
-        assert_eq!(failure, SpawnFailure { permanent: true, message: "cannot start /bin/server".to_owned() });
+        assert_eq!(
+            failure,
+            SpawnFailure { permanent: true, message: "cannot start /bin/server".to_owned(), moved: None }
+        );
         hub.await.unwrap();
     })
     .await;

@@ -199,7 +199,7 @@ async fn control_client_over_hard_cap_is_dropped() {
         editor.say(&request(5, 10)).await;
         assert_eq!(id(&editor.hear().await.unwrap()), 5);
     };
-    let (code, ()) = stage.play(Script(core), editor, deaf).await;
+    let (code, ()) = Box::pin(stage.play(Script(core), editor, deaf)).await;
     assert_eq!(code, 0);
     let told: Vec<_> = log.lines().into_iter().filter(|it| it.contains("client 1")).collect();
     assert_eq!(told, ["closed client 1 Some(\"its queue exceeded the limit\")"]);

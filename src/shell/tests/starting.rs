@@ -105,8 +105,10 @@ async fn failed_or_cancelled_start_is_reported_once() {
             }
             a_minute().await;
             let failed = match is_called_off {
-                true => "SpawnFailure { permanent: false, message: \"its start was called off\" }",
-                false => "SpawnFailure { permanent: true, message: \"no such file\" }",
+                true => {
+                    "SpawnFailure { permanent: false, message: \"its start was called off\", moved: None }"
+                }
+                false => "SpawnFailure { permanent: true, message: \"no such file\", moved: None }",
             };
             assert_eq!(log.lines(), [failed]);
             start.send_replace(Start::Works);

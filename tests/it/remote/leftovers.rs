@@ -18,7 +18,7 @@ use crate::{
 const TEXT: &str = "import os\nvalue = os.getcwd()\n";
 
 /// Two network namespaces with a link between them. `sshd` runs in one, the client in the other.
-struct Link {
+pub(super) struct Link {
     here: String,
     there: String,
     device: String,
@@ -27,7 +27,7 @@ struct Link {
 
 impl Link {
     /// `None`: it cannot be made here.
-    fn new() -> Option<Link> {
+    pub(super) fn new() -> Option<Link> {
         if found("ip").is_none() || !rustix::process::geteuid().is_root() {
             eprintln!("NOT RUN: a network that drops needs iproute2, and root");
             return None;
@@ -59,12 +59,66 @@ impl Link {
     }
 
     /// The link breaks, without a word to anybody.
-    fn drop_out(&self) {
+    pub(super) fn drop_out(&self) {
         Link::run(&format!("ip -n {} link set {} down", self.here, self.device));
     }
 
+    /// The same link is there again.
+    pub(super) fn come_back_as_it_was(&self) {
+        Link::run(&format!("ip -n {} link set {} up", self.here, self.device));
+    }
+
+    /// A configuration for pyright on the host behind the link, and the command line of that server. `options` are
+    /// those of `ssh`.
+    pub(super) fn config(
+        &mut self,
+        sandbox: &Sandbox,
+        host: &Host,
+        options: &str,
+        more: &str,
+    ) -> (PathBuf, String) {
+        let server = real::pyright().to_str().expect("it is text").to_owned();
+        let config = host.config(sandbox, &server, "");
+        // The same host, in the namespace.
+        let folder = host.config.parent().expect("it is in a folder");
+        let of = |name: &str| fs::read_to_string(folder.join(name)).expect("it was written");
+        fs::write(folder.join("sshd_there"), of("sshd_config").replace("127.0.0.1", "10.77.0.2"))
+            .expect("it is ours");
+        fs::write(folder.join("known"), of("known").replace("127.0.0.1", "10.77.0.2")).expect("it is ours");
+        fs::write(folder.join("ssh_config"), of("ssh_config").replace("127.0.0.1", "10.77.0.2"))
+            .expect("it is ours");
+        let mut sshd = Command::new("ip");
+        sshd.args(["netns", "exec", &self.there])
+            .arg(found("sshd").expect("it was found"))
+            .arg("-D")
+            .arg("-f");
+        sshd.arg(folder.join("sshd_there")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.sshd = Some(sshd.spawn().expect("it starts"));
+        let text = fs::read_to_string(&config).expect("it was written");
+        let text = text.replace("engine_args = [", &format!("engine_args = [{options}"));
+        let text =
+            format!("{text}engine_command = [\"ip\", \"netns\", \"exec\", {:?}, \"ssh\"]\n{more}", self.here);
+        fs::write(&config, text.replace("[server.far]", "[server.far]\nmax_restarts = 1"))
+            .expect("it is ours");
+        wait_until("sshd listens there", || {
+            let mut ssh = Command::new("ip");
+            ssh.args(["netns", "exec", &self.here, "ssh", "-F"]).arg(&host.config).args(["box", "true"]);
+            ssh.stderr(Stdio::null()).status().is_ok_and(|it| it.success())
+        });
+        (config, server)
+    }
+
+    /// The servers that run behind the link.
+    pub(super) fn servers(&self, server: &str) -> Vec<u32> {
+        let there = Command::new("ip").args(["netns", "pids", &self.there]).output().expect("it runs");
+        let there = String::from_utf8_lossy(&there.stdout).into_owned();
+        let pids: Vec<u32> = there.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+        let is_node = |line: &str| line.contains(server) && line.starts_with("node");
+        processes(is_node).into_iter().filter(|it| pids.contains(it)).collect()
+    }
+
     /// There is a link again, under another address: what was sent under the old one arrives nowhere.
-    fn come_back(&self) {
+    pub(super) fn come_back(&self) {
         Link::run(&format!("ip -n {} addr del 10.77.0.1/24 dev {}", self.here, self.device));
         Link::run(&format!("ip -n {} addr add 10.77.0.3/24 dev {}", self.here, self.device));
         Link::run(&format!("ip -n {} link set {} up", self.here, self.device));
@@ -95,44 +149,11 @@ fn link_that_drops_loses_no_edit_and_leaves_no_server() {
     let Some(mut link) = Link::new() else { return };
     let Some(host) = Host::start(&sandbox) else { return };
     let document = uri(&sandbox.write("a.py", TEXT));
-    let server = real::pyright().to_str().expect("it is text").to_owned();
-    let config = host.config(&sandbox, &server, "");
-    // The same host, in the namespace.
-    let folder = host.config.parent().expect("it is in a folder");
-    let of = |name: &str| fs::read_to_string(folder.join(name)).expect("it was written");
-    fs::write(folder.join("sshd_there"), of("sshd_config").replace("127.0.0.1", "10.77.0.2"))
-        .expect("it is ours");
-    fs::write(folder.join("known"), of("known").replace("127.0.0.1", "10.77.0.2")).expect("it is ours");
-    fs::write(folder.join("ssh_config"), of("ssh_config").replace("127.0.0.1", "10.77.0.2"))
-        .expect("it is ours");
-    let mut sshd = Command::new("ip");
-    sshd.args(["netns", "exec", &link.there]).arg(found("sshd").expect("it was found")).arg("-D").arg("-f");
-    sshd.arg(folder.join("sshd_there")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    link.sshd = Some(sshd.spawn().expect("it starts"));
-    let text = fs::read_to_string(&config).expect("it was written").replace(
-        "engine_args = [",
-        "engine_args = [\"-o\", \"ServerAliveInterval=1\", \"-o\", \"ServerAliveCountMax=2\", \"-o\", \"ConnectTimeout=2\", ",
-    );
-    let text = format!(
-        "{text}engine_command = [\"ip\", \"netns\", \"exec\", {:?}, \"ssh\"]\nreconnect_max = \"1s\"\n\
-         request_wait = \"5m\"\n",
-        link.here
-    );
-    fs::write(&config, text.replace("[server.far]", "[server.far]\nmax_restarts = 1")).expect("it is ours");
-    let there = || {
-        let sandboxed = Command::new("ip").args(["netns", "pids", &link.there]).output().expect("it runs");
-        let pids: Vec<u32> = String::from_utf8_lossy(&sandboxed.stdout)
-            .split_whitespace()
-            .filter_map(|it| it.parse().ok())
-            .collect();
-        let is_node = |line: &str| line.contains(&server) && line.starts_with("node");
-        processes(is_node).into_iter().filter(|it| pids.contains(it)).collect::<Vec<_>>()
-    };
-    wait_until("sshd listens there", || {
-        let mut ssh = Command::new("ip");
-        ssh.args(["netns", "exec", &link.here, "ssh", "-F"]).arg(&host.config).args(["box", "true"]);
-        ssh.stderr(Stdio::null()).status().is_ok_and(|it| it.success())
-    });
+    let options =
+        r#""-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=2", "-o", "ConnectTimeout=2", "#;
+    let (config, server) =
+        link.config(&sandbox, &host, options, "reconnect_max = \"1s\"\nrequest_wait = \"5m\"\n");
+    let there = || link.servers(&server);
     let editor = start(&sandbox, &config);
     open(&editor, &sandbox, &document);
     assert!(hover(&editor, &document).contains("getcwd"));
@@ -191,7 +212,7 @@ fn lspool_that_is_killed_with_its_guard_leaves_no_server() {
     wait_until("no server is left", || processes(|line| line.contains(&name)).is_empty());
 }
 
-fn executable(file: &Path, script: &str) {
+pub(super) fn executable(file: &Path, script: &str) {
     fs::write(file, format!("#!/bin/sh\n{script}")).expect("it is ours");
     fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("it is ours");
 }

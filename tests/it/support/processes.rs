@@ -62,7 +62,8 @@ impl Mark {
         pids.sort_unstable();
         // Wine's own processes live on for a while after the first program that it runs.
         let is_of_wine = |it: &Process| {
-            it.command.contains("wineserver") || it.command.to_lowercase().starts_with(r"c:\windows\system32\")
+            it.command.contains("wineserver")
+                || it.command.to_lowercase().starts_with(r"c:\windows\system32\")
         };
         pids.into_iter().filter_map(read).filter(|it| !is_of_wine(it)).collect()
     }

@@ -1,27 +1,31 @@
 //! A server elsewhere to which there is no way: how long requests wait for it, and what the user hears.
 //!
 //! **Unreachable is not crashed**: it spends no restart budget, and lspool tries again for as long as it runs. A request
-//! of a client waits for a limited time, and makes lspool try at once.
+//! of a client waits for a limited time, a turn included, and makes lspool try at once.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use tracing::info;
+
 use super::backend::{Backend, Deadline};
 use crate::{
-    config::Engine,
+    config::{Engine, RemoteConfig, ServerConfig},
     core::{
         event::BackendId,
         mux::{
             Mux, Severity,
             failure::{Cause, Failure},
-            pool::refusal::is_refusable,
+            pool::{processes::Due, refusal::is_refusable},
             requests::{Pending, To},
         },
         purpose::SentId,
     },
-    rpc::Frame,
+    rpc::{Frame, PathPair},
 };
 
 /// How long it may be away before the user hears of it.
@@ -29,6 +33,9 @@ const UNTOLD: Duration = Duration::from_secs(5);
 
 /// The shortest time between two attempts that requests cause.
 const BETWEEN: Duration = Duration::from_secs(2);
+
+/// A place whose folders change more often is not asked at once.
+const MOVING: Duration = Duration::from_secs(10);
 
 /// How far a server has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +56,30 @@ pub(super) fn is_unreachable(engine: Engine, code: i32, stage: Stage) -> bool {
         Engine::Kubectl => is_starting && code == 1,
         Engine::Devcontainer | Engine::Command => false,
     }
+}
+
+/// Whether a shell or an engine says by this exit code that the server is not installed there.
+pub(super) fn is_missing(code: i32) -> bool {
+    matches!(code, 126 | 127)
+}
+
+/// Whether the other side is there, and does not let lspool in. Time alone does not help then.
+pub(super) fn is_refused(engine: Engine, stderr: &str) -> bool {
+    // Not `Permission denied (os error 13)`, which a server may write.
+    const SAYS: [&str; 6] = [
+        "Host key verification failed",
+        "Permission denied (publickey",
+        "Permission denied (password",
+        "Permission denied (keyboard-interactive",
+        "Permission denied (gssapi",
+        "Too many authentication failures",
+    ];
+    engine == Engine::Ssh && SAYS.iter().any(|it| stderr.contains(it))
+}
+
+/// The settings of a server elsewhere, also of one that a plain command line starts there.
+pub(super) fn remote_of(settings: &ServerConfig) -> Cow<'_, RemoteConfig> {
+    settings.remote.as_ref().map_or_else(|| Cow::Owned(RemoteConfig::default()), Cow::Borrowed)
 }
 
 /// Since there has been no way to a server that was ready before.
@@ -78,8 +109,7 @@ impl Mux {
     pub(super) fn note_away(&mut self, id: BackendId) {
         let now = self.now();
         let Some(backend) = self.backends.get_mut(id) else { return };
-        let settings = &self.servers.get(backend.server).settings;
-        let request_wait = settings.remote.as_ref().map_or(Duration::ZERO, |it| it.request_wait);
+        let request_wait = remote_of(&self.servers.get(backend.server).settings).request_wait;
         let away = backend.away.get_or_insert_with(|| Away::new(now, request_wait));
         let known: Vec<SentId> = away.waiting.iter().map(|(_, sent)| *sent).collect();
         let is_new = |it: &Pending| it.to == To::Queue(id) && can_wait(it);
@@ -104,6 +134,24 @@ impl Mux {
         }
     }
 
+    /// A server has other folders there than when its place was last looked at. The next process starts at once, but
+    /// not again and again.
+    pub(super) fn note_moved(&mut self, id: BackendId, paths: &[PathPair]) {
+        let now = self.now();
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        let server = self.servers.get_mut(backend.server);
+        info!(backend = backend.name, ?paths, "its folders have changed");
+        if let Some(remote) = &mut Arc::make_mut(&mut server.launch).remote {
+            paths.clone_into(&mut remote.paths);
+            if paths.is_empty() {
+                remote.copies = None;
+            }
+        }
+        if server.moved.replace(now).is_none_or(|at| now.duration_since(at) >= MOVING) {
+            backend.life.note_way();
+        }
+    }
+
     /// The way is there again.
     pub(super) fn note_back(&mut self, id: BackendId) {
         let Some(backend) = self.backends.get_mut(id) else { return };
@@ -113,13 +161,14 @@ impl Mux {
         }
     }
 
-    /// Does what is due while there is no way: the user hears of it, and requests have waited long enough.
-    pub(super) fn look_after_away(&mut self, id: BackendId) {
+    /// Does what is due while there is no way: the user hears of it, and requests have waited long enough. Returns the
+    /// turns among them, which the caller ends.
+    pub(super) fn look_after_away(&mut self, id: BackendId) -> Option<Due> {
         let now = self.now();
-        let Some(backend) = self.backends.get_mut(id) else { return };
+        let backend = self.backends.get_mut(id)?;
         let name = backend.name.clone();
         let place = self.servers.get(backend.server).launch.remote.as_ref().map(|it| it.name.clone());
-        let Some(away) = &mut backend.away else { return };
+        let away = backend.away.as_mut()?;
         let is_new = !away.is_told && away.since + UNTOLD <= now;
         away.is_told |= is_new;
         let mut late = Vec::new();
@@ -139,9 +188,15 @@ impl Mux {
             message: format!("{what}; send the request again later"),
             retry: true,
         };
+        let mut turns = Vec::new();
         for sent in late {
-            if self.requests.get(sent).is_none_or(|it| it.to != To::Queue(id)) {
-                continue;
+            match self.requests.get(sent) {
+                Some(it) if it.to == To::Queue(id) && it.purpose.is_turn() => {
+                    turns.push(sent);
+                    continue;
+                }
+                Some(it) if it.to == To::Queue(id) => {}
+                Some(_) | None => continue,
             }
             let Some(pending) = self.requests.take(sent) else { continue };
             if let Some(backend) = self.backends.get_mut(id) {
@@ -149,12 +204,13 @@ impl Mux {
             }
             self.fail_request(&pending.owner, &pending.purpose, &failure);
         }
+        (!turns.is_empty()).then_some(Due::Late { turns, failure })
     }
 }
 
-/// Whether a request fails after some time. The client can ask it again then; a turn waits on.
+/// Whether a request fails after some time. The client can ask it again then.
 fn can_wait(pending: &Pending) -> bool {
-    !pending.purpose.is_turn() && is_refusable(&pending.owner, &pending.purpose)
+    is_refusable(&pending.owner, &pending.purpose)
 }
 
 impl Backend {

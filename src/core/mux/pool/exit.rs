@@ -1,7 +1,7 @@
 //! What the exit of a process means.
 
 use super::{
-    away::{Stage, is_unreachable},
+    away::{Stage, is_missing, is_refused, is_unreachable, remote_of},
     lifecycle::End,
 };
 use crate::{
@@ -16,8 +16,10 @@ use crate::{
 const SIGTERM: i32 = 15;
 
 pub(super) fn end_of(cause: Cause, settings: &ServerConfig) -> End {
-    let remote = settings.remote.as_ref().filter(|_| cause == Cause::Unreachable);
-    remote.map_or(End::Crash, |it| End::Unreachable { longest: it.reconnect_max })
+    match cause {
+        Cause::Unreachable => End::Unreachable { longest: remote_of(settings).reconnect_max },
+        _ => End::Crash,
+    }
 }
 
 impl Mux {
@@ -35,11 +37,13 @@ impl Mux {
         let remote = self.servers.get(backend.server).launch.remote.as_ref();
         let stage = if is_starting { Stage::Starting } else { Stage::Ready };
         let is_unreachable = match exit {
-            Exit::Code(code) if backend.life.has_been_ready() => {
-                remote.is_some_and(|it| is_unreachable(it.engine, code, stage))
-            }
+            Exit::Code(code) if backend.life.has_been_ready() => remote
+                .is_some_and(|it| is_unreachable(it.engine, code, stage) && !is_refused(it.engine, stderr)),
             Exit::Code(_) | Exit::Signal(_) | Exit::Unknown => false,
         };
+        if is_starting && remote.is_some() && matches!(exit, Exit::Code(code) if is_missing(code)) {
+            backend.life.note_missing();
+        }
         // A process that another program has killed says nothing about the next one.
         if is_starting && (backend.is_terminated() || !exit.is_from_outside()) {
             backend.life.note_failed_start();

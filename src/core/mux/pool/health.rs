@@ -8,26 +8,36 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use crate::core::{
-    event::{BackendId, Effect, Measured, ProcessId},
-    mux::{
-        Mux, Severity,
-        failure::Cause,
-        pool::backend::{Backend, Deadline},
-        requests::To,
-        servers::Server,
+use crate::{
+    config::Engine,
+    core::{
+        event::{BackendId, Effect, Measured, ProcessId, Remote},
+        mux::{
+            Mux, Severity,
+            failure::Cause,
+            pool::backend::{Backend, Deadline},
+            requests::To,
+            servers::Server,
+        },
+        purpose::Purpose,
     },
-    purpose::Purpose,
 };
 
 /// A request that no server knows. Its error answer is enough.
 const PING: &str = "$/lspool/ping";
+
+/// The default of `stall_timeout`, and that for a server elsewhere, whose connection may be gone.
+const STALL: Duration = Duration::from_mins(1);
+const STALL_ELSEWHERE: Duration = Duration::from_secs(15);
 
 /// The default time that a degraded process has.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often to measure limited memory.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
+
+/// The default of `hang_timeout` for a server that a broken connection can keep silent. `ssh` finds that out itself.
+const LONGEST_SILENCE: Duration = Duration::from_mins(1);
 
 /// After this time a process has the memory of its start.
 const SOON: Duration = Duration::from_mins(1);
@@ -224,8 +234,19 @@ impl Times {
     fn of(server: &Server) -> Times {
         let some = |it: Duration| (it > Duration::ZERO).then_some(it);
         let settings = &server.settings;
-        let hang = settings.hang_timeout.map_or(server.usual_hang_timeout, some);
-        Times { stall: some(settings.stall_timeout), probe: settings.probe_timeout, hang }
+        let remote = server.launch.remote.as_ref();
+        let usual_stall = if remote.is_some() { STALL_ELSEWHERE } else { STALL };
+        let needs_watching = |it: &Remote| match it.engine {
+            Engine::Docker | Engine::Podman | Engine::Kubectl | Engine::Devcontainer => true,
+            Engine::Ssh | Engine::Command => false,
+        };
+        let is_watched = remote.is_some_and(needs_watching);
+        let usual_hang = server.usual_hang_timeout.or(is_watched.then_some(LONGEST_SILENCE));
+        Times {
+            stall: some(settings.stall_timeout.unwrap_or(usual_stall)),
+            probe: settings.probe_timeout,
+            hang: settings.hang_timeout.map_or(usual_hang, some),
+        }
     }
 }
 
@@ -235,15 +256,10 @@ impl Mux {
         self.backend(id).map(|it| Times::of(self.servers.of(it)))
     }
 
-    /// Whether a hub owns the process of a backend. A probe could disturb other clients.
-    fn is_shared(&self, id: BackendId) -> bool {
-        self.backend(id).is_some_and(|it| it.sharing.is_shared())
-    }
-
     /// Notes that a backend owes answers, or owes none.
     pub(super) fn note_debts(&mut self, id: BackendId) {
         let (now, n_owed) = (self.now(), self.requests.n_owed_by(id));
-        let Some(times) = self.times(id).filter(|_| !self.is_shared(id)) else { return };
+        let Some(times) = self.times(id) else { return };
         self.backends.note_debts(id, |it| it.owes(now, n_owed, &times));
     }
 
@@ -272,7 +288,9 @@ impl Mux {
             }
             ProbeFinding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();
-                let fault = format!("it hangs: it owes an answer and was silent for {silent:.0} s");
+                let why = format!("it owes an answer and was silent for {silent:.0} s");
+                let fault = format!("it hangs: {why}");
+                self.note_hanging(id, &why);
                 self.terminate(process, Some((Cause::Transport, fault)));
             }
         }

@@ -151,6 +151,15 @@ pub(crate) struct Lifecycle {
     n_crashes: u64,
     /// How many processes have failed by themselves before any was ready.
     n_failed_starts: u32,
+    /// What the last process has found where it is to run.
+    server: Found,
+}
+
+/// What a process has found where its server is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Something,
+    Nothing,
 }
 
 /// After so many failed starts without a success the server fails: another attempt is useless.
@@ -170,6 +179,7 @@ impl Lifecycle {
             n_restarts: 0,
             n_crashes: 0,
             n_failed_starts: 0,
+            server: Found::Something,
         }
     }
 
@@ -280,6 +290,11 @@ impl Lifecycle {
         due && !self.alive
     }
 
+    /// Notes that there is a way to a server elsewhere.
+    pub(super) fn note_way(&mut self) {
+        self.attempts = Budget::default();
+    }
+
     /// Lets the next process start now.
     pub(super) fn hasten(&mut self, now: Instant) {
         if let LifecycleState::Restarting { at } = &mut self.state {
@@ -292,7 +307,7 @@ impl Lifecycle {
         debug_assert!(self.is_due(now), "{self:?}");
         let takes_a_place = matches!(self.state, LifecycleState::Restarting { .. }) || self.died;
         self.n_restarts += u64::from(takes_a_place);
-        self.died = false;
+        (self.died, self.server) = (false, Found::Something);
         self.generation = Generation(self.generation.0 + 1);
         self.alive = true;
         self.enter(now, LifecycleState::Spawning { handshake, deadline: Some(deadline) });
@@ -315,6 +330,11 @@ impl Lifecycle {
     /// Notes that the process ended by itself before it was ready.
     pub(super) fn note_failed_start(&mut self) {
         self.n_failed_starts += 1;
+    }
+
+    /// Notes that the server is not installed where it is to run.
+    pub(super) fn note_missing(&mut self) {
+        self.server = Found::Nothing;
     }
 
     /// Lets a backend that has failed to start try again.
@@ -445,7 +465,7 @@ impl Lifecycle {
 
     /// Whether another attempt is useless.
     fn is_hopeless(&self) -> bool {
-        !self.has_been_ready && self.n_failed_starts >= HOPELESS
+        self.server == Found::Nothing || !self.has_been_ready && self.n_failed_starts >= HOPELESS
     }
 
     /// Whether another process would follow if the process died now.

@@ -114,6 +114,11 @@ pub(crate) enum Due {
     Stop(&'static str),
     /// Fail it, because it cannot start.
     GiveUp(Failure),
+    /// End these turns, which have waited long enough for a server elsewhere.
+    Late {
+        turns: Vec<SentId>,
+        failure: Failure,
+    },
 }
 
 impl Mux {
@@ -303,7 +308,12 @@ impl Mux {
     pub(crate) fn on_spawn_failed(&mut self, process: ProcessId, failure: &SpawnFailure) -> Option<SpawnEnd> {
         let now = self.now();
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
-        let (cause, what) = match backend.ending.take_fault() {
+        let fault = backend.ending.take_fault();
+        if let (None, Some(paths)) = (&fault, &failure.moved) {
+            self.note_moved(process.backend, paths);
+            return Some(SpawnEnd::Gone(Cause::Unreachable, format!("was not started: {}", failure.message)));
+        }
+        let (cause, what) = match fault {
             Some((cause, fault)) => (cause, format!("was ended ({fault})")),
             None => (Cause::Unavailable, format!("could not start: {}", failure.message)),
         };
@@ -666,7 +676,9 @@ impl Mux {
     /// Does the due action for a backend, or returns it.
     pub(crate) fn on_due(&mut self, id: BackendId) -> Due {
         let (now, idle) = (self.now(), self.idle_timeout());
-        self.look_after_away(id);
+        if let Some(late) = self.look_after_away(id) {
+            return late;
+        }
         let Some(backend) = self.backend(id) else { return Due::Nothing };
         match backend.life.state() {
             LifecycleState::Spawning { deadline, .. } | LifecycleState::Initializing { deadline, .. }

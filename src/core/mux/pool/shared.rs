@@ -3,7 +3,8 @@
 //! Owns what a backend knows of that: whether its process is shared, what kept it from being so, and how the server
 //! behind the hub has ended. To the rest of the core the end of the connection is the end of a process.
 //!
-//! **The hub owns the server**: lspool does not probe a shared process, and does not limit its memory.
+//! **The hub owns the server**: lspool does not limit its memory, and ends no shared process. A client leaves one that
+//! hangs, for itself alone; a user restarts it for all.
 
 use std::{
     sync::Arc,
@@ -98,7 +99,14 @@ impl Mux {
         let server = self.servers.get(backend.server);
         let Some(share) = &server.launch.share else {
             backend.sharing = Sharing::default();
-            return Some(Arc::clone(&server.launch));
+            let launch = &server.launch;
+            // They have just been asked for.
+            let is_first = backend.is_primary() && backend.life.generation().0 == 1;
+            let is_settled = launch.remote.as_ref().is_none_or(|it| it.inspect.is_none());
+            return Some(match is_first && !is_settled {
+                true => Arc::new(Launch::clone(launch).settled()),
+                false => Arc::clone(launch),
+            });
         };
         backend.sharing.begin(now);
         let share = backend.sharing.is_shared().then(|| with_initialize(share, server));
@@ -110,12 +118,23 @@ impl Mux {
         self.servers.iter().any(|it| it.launch.share.is_some())
     }
 
-    /// A user restarts a backend. A shared server goes on for the others, so this client gets one of its own, and
-    /// shares again after one more restart.
+    /// A user restarts a backend. Its hub restarts a shared server for all clients, who are told; one that left a hub
+    /// shares again.
     pub(super) fn note_wanted_restart(&mut self, id: BackendId) {
         let Some(backend) = self.backends.get_mut(id) else { return };
-        let why = "a user restarted it for this client; another restart shares it again".to_owned();
-        backend.sharing.apart = backend.sharing.is_shared().then_some(Apart { why, until: None });
+        backend.sharing.apart = None;
+        if backend.sharing.is_shared() && backend.life.is_alive() {
+            let process = backend.process();
+            self.tell(process, Frame::notification("lspool/restart", None));
+        }
+    }
+
+    /// A shared server hangs, as far as this client sees. Its next process is private.
+    pub(super) fn note_hanging(&mut self, id: BackendId, why: &str) {
+        let until = Some(self.now() + APART);
+        if let Some(backend) = self.backends.get_mut(id).filter(|it| it.sharing.is_shared()) {
+            backend.sharing.apart = Some(Apart { why: format!("the shared server hung: {why}"), until });
+        }
     }
 
     /// The shell has found no hub for a process.

@@ -753,7 +753,7 @@ fn prepared(settings: &LspToolsConfig) -> Prepared {
     let server = ServerConfig {
         kind: Some(ServerKind::Generic),
         // The model decides when it hangs.
-        stall_timeout: Duration::ZERO,
+        stall_timeout: Some(Duration::ZERO),
         ..ServerConfig::default()
     };
     Prepared {

@@ -22,7 +22,7 @@ fn stage(teams: Vec<StoredTeam>) -> Stage {
     let mut it = Stage::new(ServerKind::Copilot);
     // The text of a message decides, so the recording must contain it.
     it.core = Taped::with_texts(Identity { pid: 77, started: 5 }, true);
-    it.server.stall_timeout = Duration::ZERO;
+    it.server.stall_timeout = Some(Duration::ZERO);
     it.teams = teams;
     it.initialize();
     it

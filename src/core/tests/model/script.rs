@@ -285,7 +285,7 @@ fn settings() -> impl Strategy<Value = ServerConfig> {
             idle_timeout,
             policy,
             memory_limit,
-            stall_timeout,
+            stall_timeout: Some(stall_timeout),
             hang_timeout,
             ..ServerConfig::default()
         }

@@ -214,7 +214,7 @@ impl World {
     fn spawn_failed(&mut self, process: ProcessId, permanent: bool) {
         self.note_lost(process);
         self.life(process, Life::Gone);
-        let failure = SpawnFailure { permanent, message: "no such file".to_owned() };
+        let failure = SpawnFailure { permanent, message: "no such file".to_owned(), moved: None };
         self.event(Event::SpawnFailed(process, failure));
     }
 

@@ -101,7 +101,7 @@ impl World {
         it.server.on_limit = OnLimit::Mode;
         it.server.max_processes = 3;
         it.server.policy.max_restarts = 1000;
-        it.server.stall_timeout = std::time::Duration::ZERO;
+        it.server.stall_timeout = Some(std::time::Duration::ZERO);
         it.holds_modes = true;
         it.initialize();
         World {

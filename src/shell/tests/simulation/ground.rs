@@ -349,7 +349,8 @@ impl World for Plant {
         };
         if !is_calm && self.rng.chance(4) {
             self.ground.borrow_mut().fault("cannot be started");
-            let failure = SpawnFailure { permanent: self.rng.chance(10), message: "no room".to_owned() };
+            let failure =
+                SpawnFailure { permanent: self.rng.chance(10), message: "no room".to_owned(), moved: None };
             return Box::pin(async move {
                 hanging.await;
                 Err(failure)

@@ -123,8 +123,12 @@ mod tests {
         assert!(
             notes("other").ends_with("/other/it's a.py is another file than here: is that folder right?")
         );
-        assert!(notes("none").ends_with("/none/it's a.py is missing on the other side: is that folder right?"));
+        assert!(
+            notes("none").ends_with("/none/it's a.py is missing on the other side: is that folder right?")
+        );
         fs::remove_file(folder.path().join("here/it's a.py")).unwrap();
-        assert!(notes("none").ends_with("/none/below/b.py is missing on the other side: is that folder right?"));
+        assert!(
+            notes("none").ends_with("/none/below/b.py is missing on the other side: is that folder right?")
+        );
     }
 }

@@ -211,7 +211,8 @@ impl World {
             2 if !spawning.is_empty() => {
                 let process = *input.choose(&spawning)?;
                 self.life(process, Life::Gone);
-                let failure = SpawnFailure { permanent: input.arbitrary()?, message: "no".to_owned(), moved: None };
+                let failure =
+                    SpawnFailure { permanent: input.arbitrary()?, message: "no".to_owned(), moved: None };
                 self.event(Event::SpawnFailed(process, failure));
             }
             3 if !running.is_empty() => {

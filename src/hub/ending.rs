@@ -120,7 +120,7 @@ impl Hub {
         self.exit();
     }
 
-    /// The user of a client restarts the server. All are told, and meet at the next hub.
+    /// The user of a client restarts the server. The hub tells all clients, which meet at the next hub.
     pub(super) fn on_restart(&mut self, by: ClientId) {
         info!(?by, "ends, because a user restarts the server");
         self.on_quit();

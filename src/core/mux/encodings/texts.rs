@@ -11,7 +11,7 @@ use super::walk;
 use crate::{
     core::mux::{
         merge::owners::Tag,
-        session::documents::{Edited, Encoding, Position, uri},
+        session::documents::{Edited, Encoding, Position, number, uri},
     },
     rpc::{Frame, LooseText, Patch, elements, file_path, member, path, text, values},
 };
@@ -42,7 +42,7 @@ const ITEMS: [&str; 10] = [
 /// Which texts may be used for a message of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Usable {
-    /// Those that it has been told. Files may have changed since they were read.
+    /// Those of open documents. Files may have changed since they were read.
     Open,
     All,
 }
@@ -140,7 +140,7 @@ impl Texts {
         }))
     }
 
-    /// A message as the process is told it. `None`: as it is. A document that is not known counts as ASCII.
+    /// A message as the process gets it. `None`: as it is. A document that is not known counts as ASCII.
     pub(super) fn outgoing(&mut self, frame: &Frame) -> Option<Frame> {
         let (method, params) = (frame.method()?, frame.params()?);
         match method {
@@ -186,7 +186,7 @@ impl Texts {
         elements(list).for_each(|it| note(self, &list[it]));
     }
 
-    /// The changes of a document as the process is told them. `None`: as they are. A text that has become unknown is
+    /// The changes of a document as the process gets them. `None`: as they are. A text that has become unknown is
     /// forgotten.
     fn changed(&mut self, uri: &str, list: &[u8]) -> Option<Vec<u8>> {
         let key = key(uri);
@@ -268,7 +268,7 @@ fn untagged(method: &str, params: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// One change as the process is told it; the text is changed.
+/// One change as the process gets it. Changes the text.
 fn change(text: &mut Edited, change: &[u8], to: Encoding) -> Option<Vec<u8>> {
     let [range, with] = values(change, ["range", "text"]);
     let with = LooseText::of(with?)?.into_bytes();
@@ -278,7 +278,7 @@ fn change(text: &mut Edited, change: &[u8], to: Encoding) -> Option<Vec<u8>> {
     };
     let place = |key| {
         let [line, character] = values(&range[member(range, key)?], ["line", "character"]);
-        Some(Position { line: walk::number(line?)?, character: walk::number(character?)? })
+        Some(Position { line: number(line?)?, character: number(character?)? })
     };
     let (start, end) = (place("start")?, place("end")?);
     let mut json = |at: Position| {
@@ -294,7 +294,7 @@ fn change(text: &mut Edited, change: &[u8], to: Encoding) -> Option<Vec<u8>> {
 /// A report of semantic tokens, counted in another way. `None`: it has none, or they cannot be read.
 fn tokens(result: &[u8], mut recount: impl FnMut(u32, u32) -> Option<u32>) -> Option<Vec<u8>> {
     let data = &result[member(result, "data")?];
-    let numbers: Vec<u32> = elements(data).map(|it| walk::number(&data[it])).collect::<Option<_>>()?;
+    let numbers: Vec<u32> = elements(data).map(|it| number(&data[it])).collect::<Option<_>>()?;
     let (mut line, mut at) = (0_u32, 0_u32);
     let mut told = Vec::with_capacity(numbers.len());
     let (mut told_line, mut told_at) = (0, 0);

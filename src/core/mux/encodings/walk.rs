@@ -5,7 +5,10 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use crate::rpc::{decimal, decode, elements, members, path};
+use crate::{
+    core::mux::session::documents::number,
+    rpc::{decode, elements, members, path},
+};
 
 /// Nested deeper than any message of the protocol: what is inside stays as it is.
 const DEEPEST: usize = 300;
@@ -37,22 +40,6 @@ pub(super) fn recounted(json: &[u8], document: Option<&str>, recount: Recount<'_
     }
     out.extend_from_slice(&json[copied..]);
     Some(out)
-}
-
-/// A number in any form. Some editors write `1.0`, and some a huge number for the end.
-pub(super) fn number(raw: &[u8]) -> Option<u32> {
-    if let Some(number) = decimal(raw) {
-        return Some(u32::try_from(number).unwrap_or(u32::MAX));
-    }
-    let is_number = raw.first().is_some_and(u8::is_ascii_digit);
-    let number = is_number.then(|| std::str::from_utf8(raw).ok()?.parse::<f64>().ok())??;
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it takes the nearest number that there is"
-    )]
-    let number = number as u32;
-    Some(number)
 }
 
 struct Walk<'a, 'r> {

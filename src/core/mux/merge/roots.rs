@@ -132,7 +132,7 @@ impl Mux {
         }
     }
 
-    /// What a process is told of the projects that were found before it started. `None`: nothing.
+    /// The message about projects that were found before the process started. `None`: there are none.
     pub(in crate::core::mux) fn further_folders(&self, process: ProcessId) -> Option<Frame> {
         let id = self.backend(process.backend)?.server;
         self.told_of(id, &self.projects(id))

@@ -12,10 +12,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use tracing::warn;
 
-pub(in crate::core::mux) use self::{changes::Position, edited::Edited};
 use self::{
     changes::{Changes, DidChange},
     notebooks::Notebook,
+};
+pub(in crate::core::mux) use self::{
+    changes::{Position, number},
+    edited::Edited,
 };
 use crate::rpc::{LooseText, Patch, member, path, text};
 

@@ -394,7 +394,7 @@ fn added_member_is_told_of_open_notebooks_if_it_takes_them() {
         if let Some(open) = told.get(1) {
             assert_eq!(open["params"]["cellTextDocuments"][0]["text"], "2");
         }
-        // A process that follows another is told the same as that.
+        // A successor gets the same messages.
         it.exited(B, Exit::Signal(9));
         ready(&mut it, process(1, 2), &documents());
         assert_eq!(it.told(process(1, 2)), ["initialized"]);

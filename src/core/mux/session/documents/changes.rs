@@ -208,21 +208,8 @@ impl<'a> Reader<'a> {
         self.0.value().ok().map(|span| &self.0.text()[span])
     }
 
-    /// A number in any form. Some editors write `1.0`, and some a huge number for the end.
     fn number(&mut self) -> Option<u32> {
-        let raw = self.raw()?;
-        if let Some(number) = decimal(raw) {
-            return Some(u32::try_from(number).unwrap_or(u32::MAX));
-        }
-        let is_number = raw.first().is_some_and(u8::is_ascii_digit);
-        let number = is_number.then(|| std::str::from_utf8(raw).ok()?.parse::<f64>().ok())??;
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it takes the nearest number that there is"
-        )]
-        let number = number as u32;
-        Some(number)
+        number(self.raw()?)
     }
 
     fn string(&mut self) -> Option<Cow<'a, str>> {
@@ -258,6 +245,22 @@ fn digits(text: &[u8]) -> Option<(u32, &[u8])> {
     let n = text.iter().take(10).take_while(|it| it.is_ascii_digit()).count();
     let number = || text[..n].iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
     (1..10).contains(&n).then(|| (number(), &text[n..]))
+}
+
+/// A number in any form. Some editors write `1.0`, and some a huge number for the end.
+pub(in crate::core::mux) fn number(raw: &[u8]) -> Option<u32> {
+    if let Some(number) = decimal(raw) {
+        return Some(u32::try_from(number).unwrap_or(u32::MAX));
+    }
+    let is_number = raw.first().is_some_and(u8::is_ascii_digit);
+    let number = is_number.then(|| std::str::from_utf8(raw).ok()?.parse::<f64>().ok())??;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it takes the nearest number that there is"
+    )]
+    let number = number as u32;
+    Some(number)
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ impl Tokens {
         }
     }
 
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn check(&self, is_open: impl Fn(&SentId) -> bool) -> Result<(), String> {
         match self.0.values().find(|it| !is_open(&it.request)) {
             Some(lost) => Err(format!("{lost:?} is of a request that is not open")),

@@ -83,7 +83,7 @@ impl Fetches {
         let remote = launch.remote.as_ref().filter(|it| !it.shell.is_empty());
         let place = remote.and_then(|it| Some((it, it.copies.clone()?)));
         let Some((remote, folder)) = place.filter(|_| !files.is_empty() && Instant::now() < until) else {
-            return events.tell(Event::Fetched(Fetched { number, files: copied }));
+            return events.tell(Event::Fetched(Fetched { number, files: copied, untried: files }));
         };
         let shell = Launch { args: remote.shell.clone(), remote: None, ..Launch::clone(&launch) };
         let (starting, events) = (world.spawn(Arc::new(shell)), events.clone());
@@ -93,7 +93,7 @@ impl Fetches {
                 let copied = copied.len() - before;
                 tracing::warn!(%error, n, copied, "could not copy files from elsewhere");
             }
-            events.tell(Event::Fetched(Fetched { number, files: copied }));
+            events.tell(Event::Fetched(Fetched { number, files: copied, untried: Vec::new() }));
         });
     }
 }

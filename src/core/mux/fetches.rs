@@ -79,7 +79,8 @@ impl Mux {
         if self.is_current(process)
             && let Some(paths) = self.backends.paths_of(process.backend)
         {
-            paths.note_copies(files, fetched.files, now);
+            let tried = files.into_iter().filter(|it| !fetched.untried.contains(it));
+            paths.note_copies(tried, fetched.files, now);
         }
         let frame = self.mapped(process, frame);
         Some((process, self.in_our_encoding(process, frame)?))

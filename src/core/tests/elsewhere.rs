@@ -49,7 +49,8 @@ fn fetched(it: &mut Stage, files: &[&str]) {
     let (number, wanted) = it.fetches.remove(0);
     assert!(files.iter().all(|file| wanted.iter().any(|it| it == file)), "{wanted:?}");
     let files = files.iter().map(ToString::to_string).collect();
-    it.event(Event::Fetched(Fetched { number, files }));
+    let untried = Vec::new();
+    it.event(Event::Fetched(Fetched { number, files, untried }));
 }
 
 #[test]
@@ -86,6 +87,23 @@ fn only_the_answer_with_a_foreign_file_waits_for_its_copy() {
         "params": {"uri": "file:///usr/lib/x.py", "diagnostics": []}}),
     );
     assert_eq!((it.take(EDITOR).len(), it.fetches.len()), (1, 0), "nobody opens it because of that");
+}
+
+#[test]
+fn file_that_there_was_no_time_for_is_wanted_again() {
+    let mut it = far();
+    let (untried, failed) = (json!({"uri": "file:///usr/lib/late.py"}), json!({"uri": "file:///usr/lib/no.py"}));
+    ask(&mut it, 1, "textDocument/definition", "file:///w/a.py");
+    answer(&mut it, 1, &json!([untried, failed]));
+    let (number, wanted) = it.fetches.remove(0);
+    assert_eq!(wanted, ["/usr/lib/late.py", "/usr/lib/no.py"]);
+    let late = vec!["/usr/lib/late.py".to_owned()];
+    it.event(Event::Fetched(Fetched { number, files: Vec::new(), untried: late.clone() }));
+    assert_eq!(it.take(EDITOR)[0]["result"], json!([untried, failed]));
+
+    ask(&mut it, 2, "textDocument/definition", "file:///w/a.py");
+    answer(&mut it, 1, &json!([untried, failed]));
+    assert_eq!(it.fetches.remove(0).1, late);
 }
 
 #[test]

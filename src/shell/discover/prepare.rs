@@ -423,7 +423,7 @@ fn elsewhere(
         paths: &paths,
     };
     let call = call(remote, first, &words).map_err(plain)?;
-    let wants_copies = remote.unmapped == Unmapped::Fetch && !call.shell.is_empty() && !paths.is_empty();
+    let wants_copies = remote.unmapped == Unmapped::Fetch && !call.shell.is_empty();
     let copies = if wants_copies { copies(name, remote, env) } else { None };
     let paths = usable(paths, workspace.folders());
     let place = place_name(remote);

@@ -143,9 +143,6 @@ impl Mux {
         info!(backend = backend.name, ?paths, "its folders have changed");
         if let Some(remote) = &mut Arc::make_mut(&mut server.launch).remote {
             paths.clone_into(&mut remote.paths);
-            if paths.is_empty() {
-                remote.copies = None;
-            }
         }
         if server.moved.replace(now).is_none_or(|at| now.duration_since(at) >= MOVING) {
             backend.life.note_way();

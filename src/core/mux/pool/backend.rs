@@ -416,7 +416,9 @@ impl Backends {
     pub(super) fn set_paths(&mut self, id: BackendId, launch: &Arc<Launch>) {
         let remote = launch.remote.as_ref();
         let paths = remote.and_then(|it| {
-            let paths = PathMap::new(&it.paths, it.copies.as_deref())?;
+            // Without folders there, both sides are the same, and nothing is to be copied.
+            let copies = it.copies.as_deref().filter(|_| !it.paths.is_empty());
+            let paths = PathMap::new(&it.paths, copies)?;
             Some(if it.skips_settings { paths.without_settings() } else { paths })
         });
         match paths {

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use tracing::{info, warn};
 
 use crate::{
+    config::StartAt,
     core::{
         event::{BackendId, Exit, Launch, ProcessId, Share},
         mux::{Mux, servers::Server, session::folders::folders_of},
@@ -100,8 +101,9 @@ impl Mux {
         let Some(share) = &server.launch.share else {
             backend.sharing = Sharing::default();
             let launch = &server.launch;
-            // They have just been asked for.
-            let is_first = backend.is_primary() && backend.life.generation().0 == 1;
+            // They have just been asked for, unless it has waited for a document.
+            let is_early = server.settings.start != StartAt::Document;
+            let is_first = is_early && backend.is_primary() && backend.life.generation().0 == 1;
             let is_settled = launch.remote.as_ref().is_none_or(|it| it.inspect.is_none());
             return Some(match is_first && !is_settled {
                 true => Arc::new(Launch::clone(launch).settled()),

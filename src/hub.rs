@@ -49,7 +49,7 @@ use crate::{
         mux::requests::Requests,
         purpose::SentId,
     },
-    rpc::Frame,
+    rpc::{Frame, PathMap},
 };
 
 /// The version of the protocol between lspool and a hub. It is in the name of the socket, so that others never meet.
@@ -64,6 +64,8 @@ pub struct Hub {
     identity: Identity,
     launch: Arc<Launch>,
     share: Share,
+    /// The folders of a server elsewhere. **Clients map the paths of their messages**, so the hub has the server's.
+    paths: Option<PathMap>,
     now: Option<Instant>,
     born: Option<Instant>,
     out: Effects,
@@ -88,10 +90,12 @@ impl Hub {
     /// A hub without clients. Its process is started by this launch, which has [`Launch::share`].
     pub fn new(identity: Identity, launch: Arc<Launch>) -> Hub {
         let share = launch.share.clone().unwrap_or_default();
+        let paths = launch.remote.as_ref().and_then(|it| PathMap::new(&it.paths, None));
         Hub {
             identity,
             launch,
             share,
+            paths,
             now: None,
             born: None,
             out: Effects::new(),

@@ -67,6 +67,8 @@ fn serve(errand: &Errand) -> Result<ExitCode, String> {
         let control = Place { folders: vec![folder], pid: identity.pid, started: identity.started };
         let world = world::world(&identity).with_control(control).of_hub(&place, socket);
         let launch = Arc::new(errand.launch.clone());
+        let started = u32::try_from(identity.started / 1000).unwrap_or(u32::MAX);
+        let world = if launch.remote.is_some() { world.with_heirs(&place, started) } else { world };
         let settings = settings(&launch);
         let driver = Driver::new(Hub::new(identity, launch), world, Arc::new(()), settings);
         Ok::<i32, String>(drive(driver).await)

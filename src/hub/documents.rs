@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     core::event::{ClientId, Effect},
-    rpc::{Frame, elements, file_path, path, text},
+    rpc::{Frame, PathMap, elements, file_path, path, text},
 };
 
 /// If several clients report a change of a file within this time, the server gets it once.
@@ -34,6 +34,11 @@ pub(super) fn is_about_documents(frame: &Frame) -> bool {
                 | "textDocument/didClose"
         )
     )
+}
+
+/// The file of a document on this machine.
+fn file_of_name(paths: Option<&PathMap>, name: &str) -> Option<PathBuf> {
+    paths.map_or_else(|| file_path(name), |it| it.local_file(name))
 }
 
 /// The document of which a message says that its text is the one of its file.
@@ -80,7 +85,8 @@ impl Hub {
 
     /// Asks which text a file has, if a client has it open.
     fn read_disk(&mut self, name: &str) {
-        if let Some(path) = file_path(name).filter(|_| self.texts.is_open_for_any(name)) {
+        let file = file_of_name(self.paths.as_ref(), name);
+        if let Some(path) = file.filter(|_| self.texts.is_open_for_any(name)) {
             self.act(Effect::ReadFile(path));
         }
     }
@@ -93,7 +99,9 @@ impl Hub {
 
     /// A file has been read.
     pub(super) fn on_file_read(&mut self, path: &Path, text: Option<&str>) {
-        for name in self.texts.names_of(path) {
+        let paths = self.paths.as_ref();
+        let is_of_file = |name: &str| file_of_name(paths, name).as_deref() == Some(path);
+        for name in self.texts.open_names(is_of_file) {
             self.texts.note_disk(&name, text);
         }
     }

@@ -8,7 +8,6 @@ mod difference;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    path::Path,
     time::Instant,
 };
 
@@ -20,7 +19,7 @@ use crate::{
         event::ClientId,
         mux::session::documents::{DocumentKey, Documents, Encoding, uri},
     },
-    rpc::{Frame, Patch, decimal, decode, file_path, path},
+    rpc::{Frame, Patch, decimal, decode, path},
 };
 
 /// Versions of a document that may still come back from the server.
@@ -284,10 +283,10 @@ impl Texts {
         self.views.values().any(|it| it.open.contains_key(name))
     }
 
-    /// The names of open documents in this file.
-    pub(super) fn names_of(&self, file: &Path) -> BTreeSet<String> {
+    /// The names of those open documents.
+    pub(super) fn open_names(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let all = self.views.values().flat_map(|it| it.open.keys());
-        all.filter(|it| file_path(it).as_deref() == Some(file)).cloned().collect()
+        all.filter(|it| is_wanted(it)).cloned().collect()
     }
 
     /// It is not known which text a file has.

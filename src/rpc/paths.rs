@@ -13,7 +13,7 @@ mod prefix;
 mod walk;
 mod watchers;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ use self::{
     walk::{Class, Mapping, walk},
     watchers::without_foreign_watchers,
 };
-use super::{Frame, text};
+use super::{Frame, file_path, text};
 
 /// A folder of this machine, and where a server elsewhere has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +90,11 @@ impl PathMap {
     #[must_use]
     pub(crate) fn without_settings(self) -> PathMap {
         PathMap { skips_settings: true, ..self }
+    }
+
+    /// The file of this machine that the other side knows by this URI.
+    pub(crate) fn local_file(&self, uri: &str) -> Option<PathBuf> {
+        file_path(&self.uri(uri, Way::ToLocal)?)
     }
 
     /// A message as the server gets it. `None`: as it is.

@@ -43,11 +43,6 @@ pub(super) fn with_prelude(script: &str, server: impl IntoIterator<Item = String
     words.into_iter().chain(server).collect()
 }
 
-/// The commands for a shell there that end all with this mark.
-pub(super) fn farewell(mark: &str) -> String {
-    format!("{MARK}={mark}-{}\n{KEEP}=' - '\n{SWEEP}\nexit\n", u32::MAX)
-}
-
 /// A word for a POSIX shell.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./:=,@%+".contains(it);
@@ -62,6 +57,8 @@ pub(super) fn quoted(word: &str) -> String {
 pub(super) struct Marks {
     mark: Rc<str>,
     numbers: Rc<RefCell<Numbers>>,
+    /// The greatest number that is its own.
+    greatest: u32,
 }
 
 #[derive(Debug, Default)]
@@ -80,11 +77,19 @@ pub(super) struct Marked {
 
 impl Marks {
     pub(super) fn new(mark: &str) -> Marks {
-        Marks { mark: mark.into(), numbers: Rc::default() }
+        Marks { mark: mark.into(), numbers: Rc::default(), greatest: u32::MAX }
     }
 
-    pub(super) fn mark(&self) -> &str {
-        &self.mark
+    /// Those of a hub. All hubs at one socket have one mark, so that each ends what the one before has left. `started`
+    /// is a time in seconds.
+    pub(super) fn of_hub(mark: &str, started: u32) -> Marks {
+        let numbers = Numbers { last: started.saturating_sub(1), living: BTreeSet::new() };
+        Marks { mark: mark.into(), numbers: Rc::new(numbers.into()), greatest: started }
+    }
+
+    /// The commands for a shell there that end all that is its own.
+    pub(super) fn farewell(&self) -> String {
+        format!("{MARK}={}-{}\n{KEEP}=' - '\n{SWEEP}\nexit\n", self.mark, self.greatest)
     }
 
     /// A mark for a new process.
@@ -227,9 +232,33 @@ mod tests {
         assert!(living.try_wait().unwrap().is_none());
 
         let mut shell = Command::new("sh").stdin(Stdio::piped()).spawn().unwrap();
-        shell.stdin.take().unwrap().write_all(farewell(&unique()).as_bytes()).unwrap();
+        shell.stdin.take().unwrap().write_all(marks.farewell().as_bytes()).unwrap();
         // Before the others: a wait for them ends their input.
         assert!(shell.wait().unwrap().success());
         assert!(!living.wait().unwrap().success() && !next.wait().unwrap().success());
+    }
+
+    #[test]
+    fn hub_ends_what_the_one_before_has_left_and_spares_the_next() {
+        let mark = format!("{}-hub", unique());
+        let run = r#"echo there; exec "$@""#;
+        let is_there = |child: &mut Child| {
+            let mut line = [0; 6];
+            std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+            &line == b"there\n"
+        };
+        let (before, after) = (Marks::of_hub(&mark, 100), Marks::of_hub(&mark, 101));
+        let mut lost = start(&before.next(), &[], run);
+        assert!(is_there(&mut lost));
+        let mut living = start(&after.next(), &[], run);
+        assert!(is_there(&mut living));
+        assert!(!lost.wait().unwrap().success());
+        // The guard of the first hub is late.
+        let mut shell = Command::new("sh").stdin(Stdio::piped()).spawn().unwrap();
+        shell.stdin.take().unwrap().write_all(before.farewell().as_bytes()).unwrap();
+        assert!(shell.wait().unwrap().success());
+        assert!(living.try_wait().unwrap().is_none());
+        drop(living.stdin.take());
+        living.wait().unwrap();
     }
 }

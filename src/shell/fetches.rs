@@ -85,7 +85,8 @@ impl Fetches {
         let Some((remote, folder)) = place.filter(|_| !files.is_empty() && Instant::now() < until) else {
             return events.tell(Event::Fetched(Fetched { number, files: copied, untried: files }));
         };
-        let shell = Launch { args: remote.shell.clone(), remote: None, ..Launch::clone(&launch) };
+        let shell =
+            Launch { args: remote.shell.clone(), remote: None, share: None, ..Launch::clone(&launch) };
         let (starting, events) = (world.spawn(Arc::new(shell)), events.clone());
         spawn_local(async move {
             let (n, before) = (files.len(), copied.len());

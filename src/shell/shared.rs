@@ -142,7 +142,8 @@ impl Sharing {
 /// How a hub starts the server: what others share cannot depend on the working folder of one of them.
 fn for_hub(launch: &Launch, share: &Share) -> Launch {
     let first = folders_of(share).next().map(PathBuf::from);
-    Launch { cwd: launch.cwd.clone().or(first), share: Some(share.clone()), ..launch.clone() }
+    let launch = launch.clone().settled();
+    Launch { cwd: launch.cwd.clone().or(first), share: Some(share.clone()), ..launch }
 }
 
 /// The workspace folders that a server is shared for.

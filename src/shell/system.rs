@@ -22,7 +22,7 @@ use super::{
     coming::{Coming, Parent},
     control::{Connection, Listener, Place, Socket},
     discover::moved,
-    elsewhere::{Marked, Marks, farewell},
+    elsewhere::{Marked, Marks},
     folder::Folders,
     guard::{Guard, MARK, Parting},
     os::{
@@ -101,6 +101,13 @@ impl System {
         System { hub: Some(socket), ..self }
     }
 
+    /// Lets the next hub at this place end what this one leaves elsewhere. `started` is a time in seconds.
+    #[must_use]
+    pub fn with_heirs(self, place: &HubPlace, started: u32) -> System {
+        let marks = Marks::of_hub(&place.mark(), started);
+        System { starter: Starter { marks, ..self.starter }, ..self }
+    }
+
     fn guard(&self) -> &Rc<RefCell<Guard>> {
         &self.starter.guard
     }
@@ -159,17 +166,34 @@ impl Starter {
         })
     }
 
-    /// Asks first whether the place has other folders now: the core must know them before the server starts.
-    fn start_unless_moved(&self, launch: Arc<Launch>) -> Starting {
+    /// Asks whether the place has other folders now: the core must know them before the server starts.
+    async fn check_folders(&self, launch: &Arc<Launch>) -> Result<(), SpawnFailure> {
+        let asked = launch.clone();
+        match spawn_blocking(move || moved(&asked)).await.ok().flatten() {
+            Some(paths) => {
+                let message = "its folders there have changed".to_owned();
+                Err(SpawnFailure { permanent: false, message, moved: Some(paths) })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Starts a server, or attaches to one that others use, too, if that is wanted.
+    fn start_shared(&self, launch: Arc<Launch>, sharing: Option<Rc<Sharing>>) -> Starting {
+        let (Some(share), Some(sharing)) = (launch.share.clone(), sharing) else {
+            return self.start(launch, Leads::Group);
+        };
         let starter = self.clone();
+        // It removes the control socket, if nothing else, once lspool is killed.
+        starter.start_guard();
         Box::pin(async move {
-            let asked = launch.clone();
-            match spawn_blocking(move || moved(&asked)).await.ok().flatten() {
-                Some(paths) => {
-                    let message = "its folders there have changed".to_owned();
-                    Err(SpawnFailure { permanent: false, message, moved: Some(paths) })
+            match sharing.attach(&launch, &share).await {
+                Ok(spawned) => Ok(spawned),
+                Err(Unable::Failed(failure)) => Err(failure),
+                Err(Unable::Private(why)) => {
+                    let spawned = starter.start(launch, Leads::Group).await?;
+                    Ok(Spawned { unshared: Some(why), ..spawned })
                 }
-                None => starter.start(launch, Leads::Group).await,
             }
         })
     }
@@ -225,24 +249,13 @@ impl Commands for Starter {
 
 impl World for System {
     fn spawn(&mut self, launch: Arc<Launch>) -> Starting {
-        if launch.remote.as_ref().is_some_and(|it| it.inspect.is_some()) {
-            return self.starter.start_unless_moved(launch);
+        let (starter, sharing) = (self.starter.clone(), self.sharing.clone());
+        if launch.remote.as_ref().is_none_or(|it| it.inspect.is_none()) {
+            return starter.start_shared(launch, sharing);
         }
-        let (Some(share), Some(sharing)) = (launch.share.clone(), self.sharing.clone()) else {
-            return self.starter.start(launch, Leads::Group);
-        };
-        let starter = self.starter.clone();
-        // It removes the control socket, if nothing else, once lspool is killed.
-        starter.start_guard();
         Box::pin(async move {
-            match sharing.attach(&launch, &share).await {
-                Ok(spawned) => Ok(spawned),
-                Err(Unable::Failed(failure)) => Err(failure),
-                Err(Unable::Private(why)) => {
-                    let spawned = starter.start(launch, Leads::Group).await?;
-                    Ok(Spawned { unshared: Some(why), ..spawned })
-                }
-            }
+            starter.check_folders(&launch).await?;
+            starter.start_shared(launch, sharing).await
         })
     }
 
@@ -393,7 +406,7 @@ impl There {
             program: launch.program.clone(),
             args: remote.farewell.iter().map(|it| marked.fill_in(it)).collect(),
             env: launch.env.clone(),
-            input: farewell(starter.marks.mark()),
+            input: starter.marks.farewell(),
         };
         let prelude = if remote.shell.is_empty() { String::new() } else { marked.prelude(&remote.env) };
         if !parting.args.is_empty() {

@@ -6,6 +6,7 @@ mod copies;
 mod copilot;
 mod engines;
 mod leftovers;
+mod shared;
 mod trouble;
 
 use std::{

@@ -30,7 +30,6 @@ impl Reader<'_> {
             _ if !server.share.is_on() => return,
             _ if is_copilot => "a Copilot server has the conversations of one editor",
             _ if server.builtin_tools != BuiltinTools::Off => "`builtin_tools` are for one editor",
-            _ if server.remote.is_some() => "a server with `remote` cannot be shared yet",
             _ => return,
         };
         self.problem(line, &join(path, "share"), format!("must be \"off\": {why}"));

@@ -37,17 +37,15 @@ fn server_that_cannot_be_shared_is_an_error() {
     check_problems(
         "[server.copilot]\nshare = \"same-client\"\n[server.b]\nkind = \"copilot\"\nshare = \"same-client\"\n\
          [server.c]\nshare = \"same-client\"\nbuiltin_tools = \"fallback\"\n\
-         [server.d]\nshare = \"same-client\"\nremote = { engine = \"ssh\", target = \"box\" }\n\
          [server.e]\nshare = \"any-client\"\n[server.f]\nshare = true\nshare_views = \"merged\"\nshare_limit = 0\n",
         &expect![[r#"
             config.toml:1: `server.copilot.share`: must be "off": a Copilot server has the conversations of one editor
             config.toml:3: `server.b.share`: must be "off": a Copilot server has the conversations of one editor
             config.toml:6: `server.c.share`: must be "off": `builtin_tools` are for one editor
-            config.toml:9: `server.d.share`: must be "off": a server with `remote` cannot be shared yet
-            config.toml:13: `server.e.share`: "any-client" is not available yet; "same-client" is
-            config.toml:15: `server.f.share`: expected one of "off", "same-client", found true
-            config.toml:16: `server.f.share_views`: expected one of "exact", "private", found "merged"
-            config.toml:17: `server.f.share_limit`: expected an integer from 1 to 65535, found 0"#]],
+            config.toml:10: `server.e.share`: "any-client" is not available yet; "same-client" is
+            config.toml:12: `server.f.share`: expected one of "off", "same-client", found true
+            config.toml:13: `server.f.share_views`: expected one of "exact", "private", found "merged"
+            config.toml:14: `server.f.share_limit`: expected an integer from 1 to 65535, found 0"#]],
     );
 }
 

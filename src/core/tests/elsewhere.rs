@@ -92,7 +92,8 @@ fn only_the_answer_with_a_foreign_file_waits_for_its_copy() {
 #[test]
 fn file_that_there_was_no_time_for_is_wanted_again() {
     let mut it = far();
-    let (untried, failed) = (json!({"uri": "file:///usr/lib/late.py"}), json!({"uri": "file:///usr/lib/no.py"}));
+    let (untried, failed) =
+        (json!({"uri": "file:///usr/lib/late.py"}), json!({"uri": "file:///usr/lib/no.py"}));
     ask(&mut it, 1, "textDocument/definition", "file:///w/a.py");
     answer(&mut it, 1, &json!([untried, failed]));
     let (number, wanted) = it.fetches.remove(0);

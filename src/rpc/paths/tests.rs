@@ -99,7 +99,6 @@ fn what_is_no_path_stays_byte_for_byte() {
         r#"{"uri":"file://server/home/u/my%20shop"}"#,
         r#"{"data":{"uri":"file:///home/u/my%20shop/a"},"token":"/home/u/my shop"}"#,
         r#"{"label":"file:///home/u/my%20shop","insertText":"/home/u/my shop","sortText":"file:///home/u/my%20shop"}"#,
-        r#"{"uri":"file:///home/u/my%20shop/a" oh no"#,
         r#"{"uri":"https://file:///home/u/my%20shop/a"}"#,
         r#"[{"uri":7},"/home/u/my shop"]"#,
         r#"{"token":"file:///home/u/my%20shop/a","id":"file:///home/u/my%20shop/a","workDoneToken":"file:///home/u/my%20shop"}"#,

@@ -86,15 +86,14 @@ const SETTINGS: [&str; 2] = ["initializationOptions", "settings"];
 /// Under these keys servers write texts for people.
 const PROSE: [&str; 4] = ["contents", "documentation", "message", "value"];
 
-/// In containers within so many others, all strings are visited: a look into each would take time by the square.
+/// In containers within so many others, all values are visited: a look into each would take time by the square.
 const LOOKED_INTO: usize = 12;
 
-/// The JSON text with mapped strings. `None`: nothing changes, or it is not JSON.
+/// The JSON text with mapped strings. `None`: nothing changes, or it cannot be read up to the last of them.
 pub(super) fn walk(json: &[u8], root: Class, mapping: &impl Mapping) -> Option<Vec<u8>> {
-    if !may_have_paths(json, mapping.has_drives()) {
-        return None;
-    }
-    let mut walk = Walk { cursor: Cursor::of(json), mapping, open: Vec::new(), out: Vec::new(), copied: 0 };
+    let signs = Signs::of(json, mapping.has_drives());
+    let mut walk =
+        Walk { cursor: Cursor::of(json), signs, mapping, open: Vec::new(), out: Vec::new(), copied: 0 };
     walk.all(root)?;
     let Walk { mut out, copied, .. } = walk;
     (copied > 0).then(|| {
@@ -103,14 +102,60 @@ pub(super) fn walk(json: &[u8], root: Class, mapping: &impl Mapping) -> Option<V
     })
 }
 
-/// Whether a string of this text may be a URI or a path. Some servers write a slash as `\/`.
-fn may_have_paths(json: &[u8], has_drives: bool) -> bool {
-    let has = |it: &str| memmem::find(json, it.as_bytes()).is_some();
-    [":/", "\"/", "\\/", "\\u"].into_iter().any(has) || has_drives && has(":\\")
+/// Signs that a string may be a URI or a path, or have one in it: `:/`, a slash at its beginning, and escapes. Some
+/// servers write a slash as `\/`.
+struct Signs<'a> {
+    json: &'a [u8],
+    has_drives: bool,
+    /// Where the next of each kind is. Behind the text: there is none.
+    slash: usize,
+    escape: usize,
+    drive: usize,
+}
+
+impl<'a> Signs<'a> {
+    fn of(json: &'a [u8], has_drives: bool) -> Signs<'a> {
+        let mut signs = Signs { json, has_drives, slash: 0, escape: 0, drive: 0 };
+        (signs.slash, signs.escape, signs.drive) = (signs.slash(0), signs.escape(0), signs.drive(0));
+        signs
+    }
+
+    /// Where the next one is. It never moves back.
+    fn next(&mut self, from: usize) -> usize {
+        if self.slash < from {
+            self.slash = self.slash(from);
+        }
+        if self.escape < from {
+            self.escape = self.escape(from);
+        }
+        if self.drive < from {
+            self.drive = self.drive(from);
+        }
+        self.slash.min(self.escape).min(self.drive)
+    }
+
+    fn slash(&self, from: usize) -> usize {
+        let is_sign =
+            |at: &usize| matches!(at.checked_sub(1).map(|it| self.json[it]), Some(b':' | b'"' | b'\\'));
+        memchr::memchr_iter(b'/', &self.json[from..])
+            .map(|it| from + it)
+            .find(is_sign)
+            .unwrap_or(self.json.len())
+    }
+
+    fn escape(&self, from: usize) -> usize {
+        memmem::find(&self.json[from..], b"\\u").map_or(self.json.len(), |it| from + it)
+    }
+
+    fn drive(&self, from: usize) -> usize {
+        let found = if self.has_drives { memmem::find(&self.json[from..], b":\\") } else { None };
+        found.map_or(self.json.len(), |it| from + it)
+    }
 }
 
 struct Walk<'a, M> {
     cursor: Cursor<'a>,
+    signs: Signs<'a>,
     mapping: &'a M,
     /// The containers around the cursor.
     open: Vec<Container>,
@@ -135,10 +180,13 @@ enum Next {
     Separator,
 }
 
-impl<M: Mapping> Walk<'_, M> {
+impl<'a, M: Mapping> Walk<'a, M> {
     fn all(&mut self, root: Class) -> Option<()> {
         let mut next = Next::Value(root);
         loop {
+            if self.next_sign() == self.cursor.text().len() {
+                return Some(());
+            }
             self.cursor.skip_space();
             next = match next {
                 Next::Value(class) => self.value(class)?,
@@ -156,6 +204,29 @@ impl<M: Mapping> Walk<'_, M> {
         }
     }
 
+    fn at(&self) -> usize {
+        self.cursor.text().len() - self.cursor.rest().len()
+    }
+
+    fn next_sign(&mut self) -> usize {
+        self.signs.next(self.at())
+    }
+
+    /// Moves behind the next value, if it has no sign.
+    fn passes(&mut self) -> bool {
+        if self.open.len() >= LOOKED_INTO && matches!(self.cursor.peek(), Some(b'{' | b'[')) {
+            return false;
+        }
+        let (start, sign, text) = (self.at(), self.next_sign(), self.cursor.text());
+        // A value that goes on at the sign is cut.
+        let mut before = Cursor::of(&text[start..sign]);
+        let passes = before.value().is_ok();
+        if passes {
+            self.cursor.skip_to(&text[sign - before.rest().len()..]);
+        }
+        passes
+    }
+
     fn closes(&mut self) -> Option<bool> {
         let closes = self.cursor.peek()? == self.open.last()?.end;
         if closes {
@@ -165,6 +236,10 @@ impl<M: Mapping> Walk<'_, M> {
     }
 
     fn value(&mut self, class: Class) -> Option<Next> {
+        if self.passes() { Some(Next::Separator) } else { self.visit(class) }
+    }
+
+    fn visit(&mut self, class: Class) -> Option<Next> {
         let end = match self.cursor.peek()? {
             b'"' => {
                 self.string(class)?;
@@ -177,14 +252,6 @@ impl<M: Mapping> Walk<'_, M> {
                 return Some(Next::Separator);
             }
         };
-        if self.open.len() < LOOKED_INTO {
-            let mut behind = self.cursor.clone();
-            let span = behind.value().ok()?;
-            if !may_have_paths(&self.cursor.text()[span], self.mapping.has_drives()) {
-                self.cursor = behind;
-                return Some(Next::Separator);
-            }
-        }
         self.cursor.take(self.cursor.peek()?, "expected a bracket").ok()?;
         self.open.push(Container { end, class });
         Some(Next::First)
@@ -198,12 +265,16 @@ impl<M: Mapping> Walk<'_, M> {
         let key = self.string(if class == Class::Never { Class::Never } else { Class::Plain })?;
         self.cursor.skip_space();
         self.cursor.take(b':', "expected a colon").ok()?;
+        self.cursor.skip_space();
+        if self.passes() {
+            return Some(Next::Separator);
+        }
+        let key = decode(key).unwrap_or_default();
         if key == "data" {
-            self.cursor.skip_space();
             self.cursor.value().ok()?;
             return Some(Next::Separator);
         }
-        Some(Next::Value(self.class_of(class, &key)))
+        self.visit(self.class_of(class, &key))
     }
 
     fn class_of(&self, around: Class, key: &str) -> Class {
@@ -223,18 +294,20 @@ impl<M: Mapping> Walk<'_, M> {
         }
     }
 
-    /// Reads a string, and writes another in its place. Gives the text that was read.
-    fn string(&mut self, class: Class) -> Option<String> {
-        let before = self.cursor.rest().len();
+    /// Reads a string, and writes another in its place. Gives the one that was read, with its quotes.
+    fn string(&mut self, class: Class) -> Option<&'a [u8]> {
+        let (json, start, sign) = (self.cursor.text(), self.at(), self.next_sign());
         self.cursor.string().ok()?;
-        let (json, end) = (self.cursor.text(), self.cursor.text().len() - self.cursor.rest().len());
-        let start = json.len() - before;
-        let text = decode(&json[start..end]).unwrap_or_default();
-        if let Some(mapped) = self.mapping.string(&text, class) {
+        let end = self.at();
+        let read = &json[start..end];
+        if sign < end
+            && class != Class::Never
+            && let Some(mapped) = self.mapping.string(&decode(read).unwrap_or_default(), class)
+        {
             self.out.extend_from_slice(&json[self.copied..start]);
             self.out.extend_from_slice(serde_json::Value::from(mapped).to_string().as_bytes());
             self.copied = end;
         }
-        Some(text.into_owned())
+        Some(read)
     }
 }

@@ -61,7 +61,9 @@ fn key(server: &ServerConfig, launch: &Launch, workspace: &Workspace, env: &Env)
     key.extend(launch.args.iter().map(|it| pair("argument", plain("", it))));
     key.extend(launch.cwd.iter().map(|it| pair("cwd", shown(&real(it)))));
     // The values may be secret.
-    key.extend(launch.env.iter().map(|(name, value)| pair(&format!("env {name}"), hashed(value.as_bytes()))));
+    let env_there = launch.remote.iter().flat_map(|it| &it.env);
+    let all_env = launch.env.iter().chain(env_there);
+    key.extend(all_env.map(|(name, value)| pair(&format!("env {name}"), hashed(value.as_bytes()))));
     let is_set = |name: &&String| launch.env.iter().all(|(it, _)| it != *name);
     key.extend(server.share.env.iter().filter(is_set).filter_map(|name| {
         let value = env.var(name)?;

@@ -8,7 +8,8 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io,
+    hash::{BuildHasher as _, RandomState},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -18,13 +19,19 @@ use crate::{
     hub::PROTOCOL,
     shell::{
         control,
-        os::sockets::{self, Bound},
+        os::{
+            files::private_file,
+            sockets::{self, Bound},
+        },
     },
     util::fnv::fnv1a,
 };
 
 const SUFFIX: &str = ".sock";
 const LOCK: &str = "lock";
+
+/// The file with a number of this machine.
+const MACHINE: &str = "machine";
 
 /// Between two looks at a lock.
 const POLL: Duration = Duration::from_millis(10);
@@ -67,6 +74,17 @@ impl HubPlace {
     /// The path of the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// What marks the processes that hubs at this place have elsewhere, unlike those of hubs on other machines.
+    pub(in crate::shell) fn mark(&self) -> String {
+        let path = self.socket.with_file_name(MACHINE);
+        let new = format!("{:016x}", RandomState::new().hash_one(&self.socket));
+        let created = private_file().write(true).create_new(true).open(&path);
+        // Where it is not there in the end, the next hub ends nothing of this one.
+        created.and_then(|mut it| it.write_all(new.as_bytes())).ok();
+        let machine = fs::read_to_string(&path).ok().filter(|it| it.len() == new.len()).unwrap_or(new);
+        format!("{machine}-{:016x}", fnv1a(self.socket.as_os_str().as_encoded_bytes()))
     }
 
     fn lock_path(&self) -> PathBuf {

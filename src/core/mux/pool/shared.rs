@@ -98,21 +98,21 @@ impl Mux {
         let now = self.now();
         let backend = self.backends.get_mut(id)?;
         let server = self.servers.get(backend.server);
-        let Some(share) = &server.launch.share else {
+        // They have just been asked for, unless it has waited for a document.
+        let is_early = server.settings.start != StartAt::Document;
+        let is_first = is_early && backend.is_primary() && backend.life.generation().0 == 1;
+        let is_settled = server.launch.remote.as_ref().is_none_or(|it| it.inspect.is_none());
+        let launch = match is_first && !is_settled {
+            true => Arc::new(Launch::clone(&server.launch).settled()),
+            false => Arc::clone(&server.launch),
+        };
+        let Some(share) = &launch.share else {
             backend.sharing = Sharing::default();
-            let launch = &server.launch;
-            // They have just been asked for, unless it has waited for a document.
-            let is_early = server.settings.start != StartAt::Document;
-            let is_first = is_early && backend.is_primary() && backend.life.generation().0 == 1;
-            let is_settled = launch.remote.as_ref().is_none_or(|it| it.inspect.is_none());
-            return Some(match is_first && !is_settled {
-                true => Arc::new(Launch::clone(launch).settled()),
-                false => Arc::clone(launch),
-            });
+            return Some(launch);
         };
         backend.sharing.begin(now);
         let share = backend.sharing.is_shared().then(|| with_initialize(share, server));
-        Some(Arc::new(Launch { share, ..Launch::clone(&server.launch) }))
+        Some(Arc::new(Launch { share, ..Launch::clone(&launch) }))
     }
 
     /// Whether a server is to be shared, so that its start needs the editor's `initialize`.
@@ -201,6 +201,9 @@ fn with_initialize(share: &Share, server: &Server) -> Share {
         let uris: Vec<String> = now.iter().filter_map(|it| text(it, &["uri"])).collect();
         share.key.push(("folders".to_owned(), uris.join(" ")));
     }
+    // They may have changed since the key was made.
+    let paths = server.launch.remote.iter().flat_map(|it| &it.paths);
+    share.key.extend(paths.map(|it| ("path".to_owned(), format!("{} is {}", it.local, it.remote))));
     let mut all: Map<String, Value> = serde_json::from_slice(&params).unwrap_or_default();
     all.sort_keys();
     for (name, mut value) in all.into_iter().filter(|(name, _)| !OF_ONE_PROCESS.contains(&name.as_str())) {

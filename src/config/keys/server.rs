@@ -59,7 +59,7 @@ pub(in crate::config) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "Whether several clients use one process ([sharing.md](sharing.md)). `same-client`: those with \
-                  equal capabilities. Not for a Copilot server, and not with `remote`.",
+                  equal capabilities. Not for a Copilot server.",
         },
         Key {
             name: "share_idle",

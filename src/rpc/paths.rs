@@ -180,6 +180,7 @@ impl PathMap {
     fn uri_of_file(&self, uri: &str, way: Way) -> Option<String> {
         let (before, path) = uri_parts(uri)?;
         if way == Way::ToLocal
+            && !self.open.is_empty()
             && let Some(spelled) = decoded(path).and_then(|it| self.open.get(&it))
             && uri_parts(spelled).is_some_and(|(scheme, _)| scheme == before)
         {
@@ -232,7 +233,7 @@ impl PathMap {
 
 /// Whether a path leads upwards: nobody knows where it ends on the other side.
 fn has_dots(path: &str) -> bool {
-    path.split('/').any(|it| it == ".." || it.eq_ignore_ascii_case("%2e%2e"))
+    path.contains(['%', '.']) && path.split('/').any(|it| it == ".." || it.eq_ignore_ascii_case("%2e%2e"))
 }
 
 /// Whether a request returns texts that the server has written for people: it finds its own words again.
@@ -251,7 +252,7 @@ struct Direction<'a> {
 impl Mapping for Direction<'_> {
     fn string(&self, text: &str, class: Class) -> Option<String> {
         match class {
-            Class::Never => None,
+            Class::Never | Class::Data => None,
             Class::Plain | Class::Uris => self.map.uri(text, self.way),
             Class::Paths if is_absolute(text) => self.map.path(text, self.way),
             Class::Paths => self.map.uri(text, self.way),

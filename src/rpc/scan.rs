@@ -11,12 +11,13 @@
 mod block;
 mod envelope;
 mod loose;
+mod structure;
 
 use std::{borrow::Cow, ops::Range};
 
-use self::block::Block;
 pub use self::envelope::{Envelope, Span};
-pub(crate) use self::loose::LooseText;
+use self::{block::Block, structure::Strings};
+pub(crate) use self::{loose::LooseText, structure::Structure};
 
 /// Why bytes are not a JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -551,10 +552,7 @@ impl<'a> Cursor<'a> {
 #[derive(Default)]
 struct Skipper {
     depth: usize,
-    /// All ones if the block starts within a string.
-    in_string: u64,
-    /// One if the first byte of the block is escaped.
-    escaped: u64,
+    strings: Strings,
 }
 
 impl Skipper {
@@ -562,17 +560,7 @@ impl Skipper {
     #[inline]
     fn feed(&mut self, block: &[u8; 64]) -> Option<usize> {
         let block = Block::of(block);
-        // The middle of a long string.
-        if self.in_string & !self.escaped == u64::MAX && !block.has_either(b'"', b'\\') {
-            return None;
-        }
-        let backslashes = block.equal(b'\\');
-        let mut quotes = block.equal(b'"');
-        if backslashes | self.escaped != 0 {
-            quotes &= !self.escapes(backslashes);
-        }
-        let strings = prefix_xor(quotes) ^ self.in_string;
-        self.in_string = 0u64.wrapping_sub(strings >> 63);
+        let strings = self.strings.feed(block)?;
         // Square brackets and braces differ in one bit.
         let braces = block.or(0x20);
         let opening = braces.equal(b'{') & !strings;
@@ -588,28 +576,6 @@ impl Skipper {
         }
         None
     }
-
-    /// Bytes that follow an odd number of backslashes (those in a run of backslashes do not matter).
-    fn escapes(&mut self, backslashes: u64) -> u64 {
-        const EVEN: u64 = 0x5555_5555_5555_5555;
-        // A backslash that is itself escaped escapes nothing.
-        let runs = backslashes & !self.escaped;
-        let starts = runs & !(runs << 1);
-        // Adding its first bit to a run of ones leaves a single one just behind it.
-        let behind_even = runs.wrapping_add(starts & EVEN) & !runs;
-        let (behind_odd, beyond) = runs.overflowing_add(starts & !EVEN);
-        let escaped = (behind_even & !EVEN) | (behind_odd & !runs & EVEN) | self.escaped;
-        self.escaped = u64::from(beyond);
-        escaped
-    }
-}
-
-/// Sets bit n if the number of set bits up to and including n is odd.
-fn prefix_xor(mut bits: u64) -> u64 {
-    for shift in [1, 2, 4, 8, 16, 32] {
-        bits ^= bits << shift;
-    }
-    bits
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ impl Mapping for Search<'_> {
     fn string(&self, text: &str, class: Class) -> Option<String> {
         match class {
             Class::Plain => self.found.borrow_mut().extend(self.map.file_without_copy(text, self.now)),
-            Class::Never | Class::Uris | Class::Paths | Class::Prose => {}
+            Class::Never | Class::Data | Class::Uris | Class::Paths | Class::Prose => {}
         }
         None
     }

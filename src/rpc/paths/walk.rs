@@ -1,14 +1,18 @@
 //! Visits the strings of JSON text, and replaces some.
 
+use std::borrow::Cow;
+
 use memchr::memmem;
 
-use super::super::scan::{Cursor, decode};
+use super::super::scan::{Cursor, Structure, decode};
 
 /// What a string may hold that is to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Nothing.
     Never,
+    /// Nothing, whatever is in it: what a server keeps with an item.
+    Data,
     /// A URI, as a whole.
     Plain,
     /// The same, under any keys.
@@ -86,15 +90,16 @@ const SETTINGS: [&str; 2] = ["initializationOptions", "settings"];
 /// Under these keys servers write texts for people.
 const PROSE: [&str; 4] = ["contents", "documentation", "message", "value"];
 
-/// In containers within so many others, all values are visited: a look into each would take time by the square.
-const LOOKED_INTO: usize = 12;
-
-/// The JSON text with mapped strings. `None`: nothing changes, or it cannot be read up to the last of them.
+/// The JSON text with mapped strings. `None`: nothing changes, or the text cannot be read up to the last of them.
 pub(super) fn walk(json: &[u8], root: Class, mapping: &impl Mapping) -> Option<Vec<u8>> {
-    let signs = Signs::of(json, mapping.has_drives());
+    let structure = Structure::of(json);
     let mut walk =
-        Walk { cursor: Cursor::of(json), signs, mapping, open: Vec::new(), out: Vec::new(), copied: 0 };
-    walk.all(root)?;
+        Walk { json, structure, mapping, root, open: Vec::new(), known: 0, out: Vec::new(), copied: 0 };
+    let mut signs = Signs::of(json, mapping.has_drives());
+    let mut at = 0;
+    while let Some(sign) = signs.next(at) {
+        at = walk.string_at(sign)?.max(sign + 1);
+    }
     let Walk { mut out, copied, .. } = walk;
     (copied > 0).then(|| {
         out.extend_from_slice(&json[copied..]);
@@ -120,8 +125,8 @@ impl<'a> Signs<'a> {
         signs
     }
 
-    /// Where the next one is. It never moves back.
-    fn next(&mut self, from: usize) -> usize {
+    /// The next one. `from` never moves back.
+    fn next(&mut self, from: usize) -> Option<usize> {
         if self.slash < from {
             self.slash = self.slash(from);
         }
@@ -131,7 +136,8 @@ impl<'a> Signs<'a> {
         if self.drive < from {
             self.drive = self.drive(from);
         }
-        self.slash.min(self.escape).min(self.drive)
+        let next = self.slash.min(self.escape).min(self.drive);
+        (next < self.json.len()).then_some(next)
     }
 
     fn slash(&self, from: usize) -> usize {
@@ -153,12 +159,16 @@ impl<'a> Signs<'a> {
     }
 }
 
+/// Goes from sign to sign: what lies between is looked at for its structure only.
 struct Walk<'a, M> {
-    cursor: Cursor<'a>,
-    signs: Signs<'a>,
+    json: &'a [u8],
+    structure: Structure<'a>,
     mapping: &'a M,
-    /// The containers around the cursor.
+    root: Class,
+    /// The containers around the last sign.
     open: Vec<Container>,
+    /// So many of them know their class.
+    known: usize,
     out: Vec<u8>,
     /// So much of the text is in `out`, mapped.
     copied: usize,
@@ -166,148 +176,208 @@ struct Walk<'a, M> {
 
 #[derive(Clone, Copy)]
 struct Container {
-    end: u8,
+    /// The one of the last member. `None`: it is an array, or there is none yet.
+    colon: Option<usize>,
     /// Of its elements.
     class: Class,
 }
 
-/// What comes next.
-enum Next {
-    Value(Class),
-    /// An element, or the end of an empty container.
-    First,
-    Element,
-    Separator,
-}
-
-impl<'a, M: Mapping> Walk<'a, M> {
-    fn all(&mut self, root: Class) -> Option<()> {
-        let mut next = Next::Value(root);
-        loop {
-            if self.next_sign() == self.cursor.text().len() {
-                return Some(());
-            }
-            self.cursor.skip_space();
-            next = match next {
-                Next::Value(class) => self.value(class)?,
-                Next::First if self.closes()? => Next::Separator,
-                Next::First | Next::Element => self.element()?,
-                Next::Separator if self.open.is_empty() => {
-                    return self.cursor.rest().is_empty().then_some(());
+impl<M: Mapping> Walk<'_, M> {
+    /// Maps the string with this sign. Gives its end.
+    fn string_at(&mut self, sign: usize) -> Option<usize> {
+        while let Some((mark, at)) = self.structure.next_before(sign) {
+            match mark {
+                b'{' | b'[' => self.open.push(Container { colon: None, class: Class::Never }),
+                b':' => self.open.last_mut()?.colon = Some(at),
+                _ => {
+                    self.open.pop()?;
+                    self.known = self.known.min(self.open.len());
                 }
-                Next::Separator if self.closes()? => Next::Separator,
-                Next::Separator => {
-                    self.cursor.take(b',', "expected a comma").ok()?;
-                    Next::Element
-                }
-            };
-        }
-    }
-
-    fn at(&self) -> usize {
-        self.cursor.text().len() - self.cursor.rest().len()
-    }
-
-    fn next_sign(&mut self) -> usize {
-        self.signs.next(self.at())
-    }
-
-    /// Moves behind the next value, if it has no sign.
-    fn passes(&mut self) -> bool {
-        if self.open.len() >= LOOKED_INTO && matches!(self.cursor.peek(), Some(b'{' | b'[')) {
-            return false;
-        }
-        let (start, sign, text) = (self.at(), self.next_sign(), self.cursor.text());
-        // A value that goes on at the sign is cut.
-        let mut before = Cursor::of(&text[start..sign]);
-        let passes = before.value().is_ok();
-        if passes {
-            self.cursor.skip_to(&text[sign - before.rest().len()..]);
-        }
-        passes
-    }
-
-    fn closes(&mut self) -> Option<bool> {
-        let closes = self.cursor.peek()? == self.open.last()?.end;
-        if closes {
-            self.cursor.take(self.open.pop()?.end, "expected a bracket").ok()?;
-        }
-        Some(closes)
-    }
-
-    fn value(&mut self, class: Class) -> Option<Next> {
-        if self.passes() { Some(Next::Separator) } else { self.visit(class) }
-    }
-
-    fn visit(&mut self, class: Class) -> Option<Next> {
-        let end = match self.cursor.peek()? {
-            b'"' => {
-                self.string(class)?;
-                return Some(Next::Separator);
             }
-            b'{' => b'}',
-            b'[' => b']',
-            _ => {
-                self.cursor.value().ok()?;
-                return Some(Next::Separator);
-            }
-        };
-        self.cursor.take(self.cursor.peek()?, "expected a bracket").ok()?;
-        self.open.push(Container { end, class });
-        Some(Next::First)
-    }
-
-    fn element(&mut self) -> Option<Next> {
-        let Container { end, class } = *self.open.last()?;
-        if end == b']' {
-            return Some(Next::Value(class));
         }
-        let key = self.string(if class == Class::Never { Class::Never } else { Class::Plain })?;
-        self.cursor.skip_space();
-        self.cursor.take(b':', "expected a colon").ok()?;
-        self.cursor.skip_space();
-        if self.passes() {
-            return Some(Next::Separator);
+        // In no JSON, it may be one that has been read.
+        let start = self.start_of_string(sign).filter(|it| *it >= self.copied)?;
+        let mut cursor = Cursor::of(self.json);
+        cursor.skip_to(&self.json[start..]);
+        cursor.string().ok()?;
+        let end = self.json.len() - cursor.rest().len();
+        cursor.skip_space();
+        let class = self.class_of_string(cursor.peek() == Some(b':'));
+        if matches!(class, Class::Never | Class::Data) {
+            return Some(end);
         }
-        let key = decode(key).unwrap_or_default();
-        if key == "data" {
-            self.cursor.value().ok()?;
-            return Some(Next::Separator);
-        }
-        self.visit(self.class_of(class, &key))
-    }
-
-    fn class_of(&self, around: Class, key: &str) -> Class {
-        let is_in = |keys: &[&str]| keys.contains(&key);
-        match around {
-            _ if is_in(&TEXTS) => Class::Never,
-            // A part of a label leads to a place.
-            Class::Never if is_in(&["location", "command"]) => Class::Plain,
-            Class::Never => Class::Never,
-            _ if self.mapping.skips_settings() && is_in(&SETTINGS) => Class::Never,
-            Class::Paths => Class::Paths,
-            Class::Uris => Class::Uris,
-            _ if is_in(&PATHS) => Class::Paths,
-            _ if is_in(&NAMES) => Class::Never,
-            _ if self.mapping.has_prose() && is_in(&PROSE) => Class::Prose,
-            Class::Plain | Class::Prose => Class::Plain,
-        }
-    }
-
-    /// Reads a string, and writes another in its place. Gives the one that was read, with its quotes.
-    fn string(&mut self, class: Class) -> Option<&'a [u8]> {
-        let (json, start, sign) = (self.cursor.text(), self.at(), self.next_sign());
-        self.cursor.string().ok()?;
-        let end = self.at();
-        let read = &json[start..end];
-        if sign < end
-            && class != Class::Never
-            && let Some(mapped) = self.mapping.string(&decode(read).unwrap_or_default(), class)
-        {
-            self.out.extend_from_slice(&json[self.copied..start]);
-            self.out.extend_from_slice(serde_json::Value::from(mapped).to_string().as_bytes());
+        let text = decode(&self.json[start..end]).unwrap_or_default();
+        if let Some(mapped) = self.mapping.string(&text, class) {
+            self.out.reserve(self.json.len() / 8);
+            self.out.extend_from_slice(&self.json[self.copied..start]);
+            serde_json::to_writer(&mut self.out, &mapped).ok()?;
             self.copied = end;
         }
-        Some(read)
+        Some(end)
+    }
+
+    /// The quote before a byte in a string.
+    fn start_of_string(&self, mut at: usize) -> Option<usize> {
+        loop {
+            at = memchr::memrchr(b'"', &self.json[..at])?;
+            let backslashes = self.json[..at].iter().rev().take_while(|it| **it == b'\\').count();
+            if backslashes % 2 == 0 {
+                return Some(at);
+            }
+        }
+    }
+
+    fn class_of_string(&mut self, is_key: bool) -> Class {
+        for n in self.known..self.open.len() {
+            self.open[n].class = n.checked_sub(1).map_or(self.root, |around| self.class_in(around));
+        }
+        self.known = self.open.len();
+        let Some(last) = self.known.checked_sub(1) else { return self.root };
+        match self.open[last].class {
+            Class::Never | Class::Data if is_key => Class::Never,
+            _ if is_key => Class::Plain,
+            _ => self.class_in(last),
+        }
+    }
+
+    /// The class of the value at the cursor in a container.
+    fn class_in(&self, n: usize) -> Class {
+        let Container { colon, class } = self.open[n];
+        match colon {
+            Some(colon) => class_of(self.mapping, class, &self.key(colon).unwrap_or_default()),
+            None => class,
+        }
+    }
+
+    /// The key before a colon.
+    fn key(&self, colon: usize) -> Option<Cow<'_, str>> {
+        let end = self.json[..colon].iter().rposition(|it| !it.is_ascii_whitespace())?;
+        let start = self.start_of_string(end)?;
+        decode(&self.json[start..=end])
+    }
+}
+
+/// The class of the value under a key.
+fn class_of(mapping: &impl Mapping, around: Class, key: &str) -> Class {
+    let is_in = |keys: &[&str]| keys.contains(&key);
+    match around {
+        Class::Data => Class::Data,
+        _ if key == "data" => Class::Data,
+        _ if is_in(&TEXTS) => Class::Never,
+        // A part of a label leads to a place.
+        Class::Never if is_in(&["location", "command"]) => Class::Plain,
+        Class::Never => Class::Never,
+        _ if mapping.skips_settings() && is_in(&SETTINGS) => Class::Never,
+        Class::Paths => Class::Paths,
+        Class::Uris => Class::Uris,
+        _ if is_in(&PATHS) => Class::Paths,
+        _ if is_in(&NAMES) => Class::Never,
+        _ if mapping.has_prose() && is_in(&PROSE) => Class::Prose,
+        Class::Plain | Class::Prose => Class::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value};
+
+    use super::*;
+    use crate::rpc::scan::arbitrary;
+
+    /// Marks each string with its class.
+    struct Marks;
+
+    impl Mapping for Marks {
+        fn string(&self, text: &str, class: Class) -> Option<String> {
+            Some(format!("{text} {class:?}"))
+        }
+
+        fn has_prose(&self) -> bool {
+            true
+        }
+    }
+
+    fn has_sign(text: &str) -> bool {
+        let json = Value::from(text).to_string();
+        [":/", "\"/", "\\/", "\\u"].iter().any(|it| json.contains(it))
+    }
+
+    fn marked(text: &str, class: Class) -> String {
+        match class {
+            Class::Never | Class::Data => text.to_owned(),
+            _ if !has_sign(text) => text.to_owned(),
+            _ => format!("{text} {class:?}"),
+        }
+    }
+
+    /// The same, slowly.
+    fn model(value: &Value, class: Class) -> Value {
+        match value {
+            Value::String(text) => marked(text, class).into(),
+            Value::Array(all) => all.iter().map(|it| model(it, class)).collect(),
+            Value::Object(all) => {
+                let of_key =
+                    if matches!(class, Class::Never | Class::Data) { Class::Never } else { Class::Plain };
+                let member = |(key, value): (&String, &Value)| {
+                    (marked(key, of_key), model(value, class_of(&Marks, class, key)))
+                };
+                Value::Object(all.iter().map(member).collect::<Map<_, _>>())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let word = prop::sample::select(vec![
+            "a",
+            "uri",
+            "data",
+            "label",
+            "text",
+            "location",
+            "command",
+            "arguments",
+            "settings",
+            "message",
+            "/a",
+            "",
+            "file:///a",
+            "x:/y",
+            "\"/\\",
+            "\\:/",
+            "[{",
+            "}",
+            ":",
+            "\u{1}",
+            "http://a",
+            "\\\"/b",
+        ]);
+        let leaf = prop_oneof![
+            word.clone().prop_map(Value::from),
+            any::<i8>().prop_map(Value::from),
+            Just(Value::Null)
+        ];
+        leaf.prop_recursive(6, 48, 6, move |inner| {
+            let member = (word.clone().prop_map(str::to_owned), inner.clone());
+            prop_oneof![
+                prop::collection::vec(inner, 0..6).prop_map(Value::from),
+                prop::collection::vec(member, 0..6).prop_map(|all| Value::Object(all.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn each_string_is_mapped_by_the_keys_around_it(value in any_json(), pretty: bool) {
+            let json = if pretty { serde_json::to_vec_pretty(&value).unwrap() } else { value.to_string().into_bytes() };
+            let walked = walk(&json, Class::Plain, &Marks).unwrap_or(json);
+            prop_assert_eq!(serde_json::from_slice::<Value>(&walked).unwrap(), model(&value, Class::Plain));
+        }
+
+        #[test]
+        fn any_text_can_be_walked(text in arbitrary::soup()) {
+            walk(&text, Class::Plain, &Marks);
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! | `bench/flood {count, size}` | so many notifications, then the answer |
 //! | `bench/spout {size}` | notifications until `bench/hush`, then their number as the answer; meanwhile it reads on |
 //! | `textDocument/hover`, `…/references`, `…/completion` | answered with its process id; a thousand items of 250 bytes |
-//! | `bench/completion` | answered with items of 250 bytes that name a file, 64 KB in all |
+//! | `bench/completion` | answered with items of 250 bytes, 64 KB in all; as with pyright, the `data` of each names a file |
 //! | `bench/mark {path}` | connects to this socket, to say how far it has read |
 //! | `conversation/create`, `…/turn {conversationId, turnId, workDoneToken, count}` | a turn as a Copilot server has it, with so many reports |
 //! | the same with `{deaf}` | once it has answered, it reads nothing until whoever listens on this socket hangs up |
@@ -166,9 +166,9 @@ fn items() -> String {
 /// The same with a file in each, as servers write it that look up the rest of an item later.
 fn far_items() -> String {
     let item = |n: usize| {
-        let (id, text) = (process::id(), "x".repeat(66));
+        let (id, text) = (process::id(), "x".repeat(134));
         format!(
-            r#"{{"label":"item_{id}_{n}","kind":3,"detail":"{text}","sortText":"{n:05}","data":{{"uri":"file:///far/one.rs"}},"additionalTextEdits":[],"command":{{"title":"t","command":"c","arguments":["file:///far/one.rs"]}}}}"#
+            r#"{{"label":"item_{id}_{n}","kind":3,"detail":"{text}","sortText":"{n:05}","data":{{"uri":"file:///far/one.rs"}},"additionalTextEdits":[]}}"#
         )
     };
     format!("[{}]", (0..256).map(item).collect::<Vec<_>>().join(","))

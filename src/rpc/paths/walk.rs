@@ -195,6 +195,9 @@ impl<M: Mapping> Walk<'_, M> {
                 }
             }
         }
+        if self.innermost() == Class::Data {
+            return Some(sign);
+        }
         // In no JSON, it may be one that has been read.
         let start = self.start_of_string(sign).filter(|it| *it >= self.copied)?;
         let mut cursor = Cursor::of(self.json);
@@ -208,7 +211,9 @@ impl<M: Mapping> Walk<'_, M> {
         }
         let text = decode(&self.json[start..end]).unwrap_or_default();
         if let Some(mapped) = self.mapping.string(&text, class) {
-            self.out.reserve(self.json.len() / 8);
+            if self.copied == 0 {
+                self.out.reserve(self.json.len() + self.json.len() / 16);
+            }
             self.out.extend_from_slice(&self.json[self.copied..start]);
             serde_json::to_writer(&mut self.out, &mapped).ok()?;
             self.copied = end;
@@ -227,16 +232,20 @@ impl<M: Mapping> Walk<'_, M> {
         }
     }
 
-    fn class_of_string(&mut self, is_key: bool) -> Class {
+    /// The class of the elements of the innermost container.
+    fn innermost(&mut self) -> Class {
         for n in self.known..self.open.len() {
             self.open[n].class = n.checked_sub(1).map_or(self.root, |around| self.class_in(around));
         }
         self.known = self.open.len();
-        let Some(last) = self.known.checked_sub(1) else { return self.root };
-        match self.open[last].class {
-            Class::Never | Class::Data if is_key => Class::Never,
+        self.open.last().map_or(self.root, |it| it.class)
+    }
+
+    fn class_of_string(&mut self, is_key: bool) -> Class {
+        match self.innermost() {
+            Class::Never if is_key => Class::Never,
             _ if is_key => Class::Plain,
-            _ => self.class_in(last),
+            class => self.open.len().checked_sub(1).map_or(class, |last| self.class_in(last)),
         }
     }
 

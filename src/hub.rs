@@ -64,7 +64,8 @@ pub struct Hub {
     identity: Identity,
     launch: Arc<Launch>,
     share: Share,
-    /// The folders of a server elsewhere. **Clients map the paths of their messages**, so the hub has the server's.
+    /// The folders of a server elsewhere. **Clients map the paths of their messages**: the hub knows the server's paths
+    /// only, and maps them to read files.
     paths: Option<PathMap>,
     now: Option<Instant>,
     born: Option<Instant>,
@@ -90,7 +91,7 @@ impl Hub {
     /// A hub without clients. Its process is started by this launch, which has [`Launch::share`].
     pub fn new(identity: Identity, launch: Arc<Launch>) -> Hub {
         let share = launch.share.clone().unwrap_or_default();
-        let paths = launch.remote.as_ref().and_then(|it| PathMap::new(&it.paths, None));
+        let paths = launch.remote.as_ref().map(|it| PathMap::of(&it.paths, None));
         Hub {
             identity,
             launch,

@@ -57,18 +57,21 @@ fn serve(errand: &Errand) -> Result<ExitCode, String> {
     let runtime = world::runtime().map_err(|error| error.to_string())?;
     let code = runtime.block_on(async {
         let socket = place.open().map_err(|error| format!("{}: {error}", place.socket().display()))?;
-        Errand::note_listening();
-        // The client waits for their end.
-        if let Err(error) = streams::leave() {
-            tracing::debug!(%error, "could not close a stream");
-        }
         let identity = world::identity();
         let folder = place.socket().parent().unwrap_or(Path::new("/")).to_owned();
         let control = Place { folders: vec![folder], pid: identity.pid, started: identity.started };
         let world = world::world(&identity).with_control(control).of_hub(&place, socket);
         let launch = Arc::new(errand.launch.clone());
-        let started = u32::try_from(identity.started / 1000).unwrap_or(u32::MAX);
-        let world = if launch.remote.is_some() { world.with_heirs(&place, started) } else { world };
+        let now = u32::try_from(identity.started / 1000).unwrap_or(u32::MAX);
+        let world = match &launch.remote {
+            Some(_) => world.with_marks_of_hub(&place, now).map_err(|error| error.to_string())?,
+            None => world,
+        };
+        Errand::note_listening();
+        // The client waits for their end.
+        if let Err(error) = streams::leave() {
+            tracing::debug!(%error, "could not close a stream");
+        }
         let settings = settings(&launch);
         let driver = Driver::new(Hub::new(identity, launch), world, Arc::new(()), settings);
         Ok::<i32, String>(drive(driver).await)

@@ -230,7 +230,11 @@ impl Hub {
         self.reroute(id);
         self.turns.forget(id);
         if self.clients.is_empty() {
-            self.await_clients();
+            match self.server.is_unanswered() {
+                // The next client would wait for the same answer.
+                true => self.end_soon(),
+                false => self.await_clients(),
+            }
         }
     }
 

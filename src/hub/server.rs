@@ -81,6 +81,11 @@ impl Server {
         }
     }
 
+    /// Whether it has not answered `initialize`, and nobody waits for that.
+    pub(super) fn is_unanswered(&self) -> bool {
+        matches!(&self.handshake, Handshake::Asked(waiting) if waiting.is_empty())
+    }
+
     pub(super) fn has_process(&self) -> bool {
         matches!(self.state, State::Starting(_) | State::Running { .. })
     }

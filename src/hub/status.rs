@@ -19,7 +19,9 @@ impl Hub {
     pub(super) fn ask_status(&mut self, client: ClientId, frame: &Frame) {
         let Some(id) = frame.id() else { return };
         self.statuses.0.push((client, id));
-        let processes = if self.server.has_process() { vec![PROCESS] } else { Vec::new() };
+        // What runs here of a server elsewhere is the engine.
+        let is_measured = self.server.has_process() && self.launch.remote.is_none();
+        let processes = if is_measured { vec![PROCESS] } else { Vec::new() };
         self.act(Effect::Measure(processes));
     }
 

@@ -283,7 +283,7 @@ impl Texts {
         self.views.values().any(|it| it.open.contains_key(name))
     }
 
-    /// The names of those open documents.
+    /// The names of the open documents that are wanted.
     pub(super) fn open_names(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let all = self.views.values().flat_map(|it| it.open.keys());
         all.filter(|it| is_wanted(it)).cloned().collect()

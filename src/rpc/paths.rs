@@ -65,6 +65,11 @@ impl PathMap {
     /// copies of files that only the other side has.
     pub(crate) fn new(pairs: &[PathPair], copies: Option<&str>) -> Option<PathMap> {
         let differ = copies.is_some() || pairs.iter().any(|it| it.local != it.remote);
+        differ.then(|| PathMap::of(pairs, copies))
+    }
+
+    /// The same, also if all paths are equal on both sides.
+    pub(crate) fn of(pairs: &[PathPair], copies: Option<&str>) -> PathMap {
         let copies = copies.map(Copies::new);
         let sides = pairs.iter().map(|it| (Folder::of(&it.local), Folder::of(&it.remote)));
         let has_drives = sides.clone().any(|(local, remote)| local.is_of_windows() || remote.is_of_windows());
@@ -76,14 +81,7 @@ impl PathMap {
         let to_remote = by_longest(sides.clone().chain(back).collect());
         let ours = (Folder::of(OURS), Folder::of("/"));
         let to_local = by_longest(sides.map(|(local, remote)| (remote, local)).chain([ours]).collect());
-        differ.then_some(PathMap {
-            to_remote,
-            to_local,
-            open: BTreeMap::new(),
-            copies,
-            skips_settings: false,
-            has_drives,
-        })
+        PathMap { to_remote, to_local, open: BTreeMap::new(), copies, skips_settings: false, has_drives }
     }
 
     /// Leaves settings as they are.

@@ -57,7 +57,7 @@ pub(super) fn quoted(word: &str) -> String {
 pub(super) struct Marks {
     mark: Rc<str>,
     numbers: Rc<RefCell<Numbers>>,
-    /// The greatest number that is its own.
+    /// Processes with greater numbers belong to a later hub.
     greatest: u32,
 }
 
@@ -80,14 +80,14 @@ impl Marks {
         Marks { mark: mark.into(), numbers: Rc::default(), greatest: u32::MAX }
     }
 
-    /// Those of a hub. All hubs at one socket have one mark, so that each ends what the one before has left. `started`
-    /// is a time in seconds.
-    pub(super) fn of_hub(mark: &str, started: u32) -> Marks {
-        let numbers = Numbers { last: started.saturating_sub(1), living: BTreeSet::new() };
-        Marks { mark: mark.into(), numbers: Rc::new(numbers.into()), greatest: started }
+    /// The marks of a hub, which starts one process. All hubs at one socket have one mark and growing numbers, so each
+    /// hub ends what the hub before it has left.
+    pub(super) fn of_hub(mark: &str, number: u32) -> Marks {
+        let numbers = Numbers { last: number.saturating_sub(1), living: BTreeSet::new() };
+        Marks { mark: mark.into(), numbers: Rc::new(numbers.into()), greatest: number }
     }
 
-    /// The commands for a shell there that end all that is its own.
+    /// The commands for a shell there that end all processes with these marks.
     pub(super) fn farewell(&self) -> String {
         format!("{MARK}={}-{}\n{KEEP}=' - '\n{SWEEP}\nexit\n", self.mark, self.greatest)
     }

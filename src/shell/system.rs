@@ -101,11 +101,11 @@ impl System {
         System { hub: Some(socket), ..self }
     }
 
-    /// Lets the next hub at this place end what this one leaves elsewhere. `started` is a time in seconds.
-    #[must_use]
-    pub fn with_heirs(self, place: &HubPlace, started: u32) -> System {
-        let marks = Marks::of_hub(&place.mark(), started);
-        System { starter: Starter { marks, ..self.starter }, ..self }
+    /// Gives the processes elsewhere a mark by which the next hub at this place ends those that this one leaves. `now` is
+    /// in seconds.
+    pub fn with_marks_of_hub(self, place: &HubPlace, now: u32) -> io::Result<System> {
+        let (mark, number) = place.new_mark(now)?;
+        Ok(System { starter: Starter { marks: Marks::of_hub(&mark, number), ..self.starter }, ..self })
     }
 
     fn guard(&self) -> &Rc<RefCell<Guard>> {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, about, change, hover, open};
+use super::stage::{Stage, about, change, hover, launch, open};
 use crate::{
     config::ShareViews,
-    core::event::{ClientId, Event, Exit},
+    core::event::{ClientId, Event, Exit, Launch, Remote},
+    rpc::PathPair,
 };
 
 const A: &str = "file:///w/a";
@@ -43,6 +44,34 @@ fn server_is_initialized_once_and_answers_both() {
         assert_eq!(got[0]["result"]["server_pid"], 100, "{got:?}");
         assert_eq!(got[1]["result"]["capabilities"]["hoverProvider"], true, "{got:?}");
     }
+}
+
+/// The next client would wait for the same answer.
+#[test]
+fn server_that_does_not_answer_ends_with_the_last_client() {
+    let mut stage = Stage::new(ShareViews::Exact, Value::Null);
+    stage.join(1);
+    stage.join(2);
+    stage.leave(1);
+    assert_eq!(stage.exit, None);
+    stage.leave(2);
+    assert_eq!(stage.exit, Some(0));
+}
+
+/// The hub knows documents by the paths of a server elsewhere.
+#[test]
+fn file_of_this_machine_is_read_for_a_document_elsewhere() {
+    let paths = [("/home/w", "/app"), ("/same", "/same")];
+    let paths = paths.map(|(local, remote)| PathPair { local: local.to_owned(), remote: remote.to_owned() });
+    let remote = Some(Remote { paths: paths.to_vec(), ..Remote::default() });
+    let launch = Launch { remote, ..launch(ShareViews::Exact) };
+    let mut stage = Stage::of(launch, json!({"textDocumentSync": 2}));
+    stage.join(1);
+    for path in ["/app/a", "/same/b", "/usr/lib/c"] {
+        stage.client(1, &open(&format!("file://{path}"), 1, "x"));
+    }
+    let reads: Vec<_> = stage.reads.iter().filter_map(|it| it.to_str()).collect();
+    assert_eq!(reads, ["/home/w/a", "/same/b"]);
 }
 
 #[test]

@@ -57,15 +57,19 @@ pub(super) struct Stage {
     /// Files that the hub wants to read.
     pub(super) reads: Vec<PathBuf>,
     pub(super) exit: Option<i32>,
-    /// Answers `initialize`, `shutdown`, and the end of the process by itself.
+    /// Answers `initialize`, `shutdown`, and the end of the process by itself. `null`: never answers `initialize`.
     capabilities: Value,
 }
 
 impl Stage {
     pub(super) fn new(views: ShareViews, capabilities: Value) -> Stage {
+        Stage::of(launch(views), capabilities)
+    }
+
+    pub(super) fn of(launch: Launch, capabilities: Value) -> Stage {
         let identity = Identity { pid: 7, started: 1_000 };
         Stage {
-            hub: Hub::new(identity, Arc::new(launch(views))),
+            hub: Hub::new(identity, Arc::new(launch)),
             #[expect(clippy::disallowed_methods, reason = "a moment to begin at")]
             now: Instant::now(),
             sent: BTreeMap::new(),
@@ -97,6 +101,7 @@ impl Stage {
                 Effect::Send(Peer::Backend(_), frame) => {
                     let value: Value = serde_json::from_slice(&frame.to_bytes()[header(&frame)..]).unwrap();
                     match value["method"].as_str() {
+                        Some("initialize") if self.capabilities.is_null() => {}
                         Some("initialize") => {
                             let capabilities = self.capabilities.clone();
                             self.server(

@@ -95,10 +95,10 @@ pub(super) fn walk(json: &[u8], root: Class, mapping: &impl Mapping) -> Option<V
     let structure = Structure::of(json);
     let mut walk =
         Walk { json, structure, mapping, root, open: Vec::new(), known: 0, out: Vec::new(), copied: 0 };
-    let mut signs = Signs::of(json, mapping.has_drives());
+    let mut candidates = Candidates::of(json, mapping.has_drives());
     let mut at = 0;
-    while let Some(sign) = signs.next(at) {
-        at = walk.string_at(sign)?.max(sign + 1);
+    while let Some(candidate) = candidates.next(at) {
+        at = walk.string_at(candidate)?.max(candidate + 1);
     }
     let Walk { mut out, copied, .. } = walk;
     (copied > 0).then(|| {
@@ -107,9 +107,9 @@ pub(super) fn walk(json: &[u8], root: Class, mapping: &impl Mapping) -> Option<V
     })
 }
 
-/// Signs that a string may be a URI or a path, or have one in it: `:/`, a slash at its beginning, and escapes. Some
-/// servers write a slash as `\/`.
-struct Signs<'a> {
+/// Where a string may be, or contain, a URI or a path: at `:/`, at a slash at its beginning, and at escapes. Some servers
+/// write a slash as `\/`.
+struct Candidates<'a> {
     json: &'a [u8],
     has_drives: bool,
     /// Where the next of each kind is. Behind the text: there is none.
@@ -118,11 +118,12 @@ struct Signs<'a> {
     drive: usize,
 }
 
-impl<'a> Signs<'a> {
-    fn of(json: &'a [u8], has_drives: bool) -> Signs<'a> {
-        let mut signs = Signs { json, has_drives, slash: 0, escape: 0, drive: 0 };
-        (signs.slash, signs.escape, signs.drive) = (signs.slash(0), signs.escape(0), signs.drive(0));
-        signs
+impl<'a> Candidates<'a> {
+    fn of(json: &'a [u8], has_drives: bool) -> Candidates<'a> {
+        let mut candidates = Candidates { json, has_drives, slash: 0, escape: 0, drive: 0 };
+        (candidates.slash, candidates.escape, candidates.drive) =
+            (candidates.slash(0), candidates.escape(0), candidates.drive(0));
+        candidates
     }
 
     /// The next one. `from` never moves back.
@@ -141,11 +142,11 @@ impl<'a> Signs<'a> {
     }
 
     fn slash(&self, from: usize) -> usize {
-        let is_sign =
+        let is_one =
             |at: &usize| matches!(at.checked_sub(1).map(|it| self.json[it]), Some(b':' | b'"' | b'\\'));
         memchr::memchr_iter(b'/', &self.json[from..])
             .map(|it| from + it)
-            .find(is_sign)
+            .find(is_one)
             .unwrap_or(self.json.len())
     }
 
@@ -159,15 +160,15 @@ impl<'a> Signs<'a> {
     }
 }
 
-/// Goes from sign to sign: what lies between is looked at for its structure only.
+/// Reads the strings with candidates, and of the text between them only the structure.
 struct Walk<'a, M> {
     json: &'a [u8],
     structure: Structure<'a>,
     mapping: &'a M,
     root: Class,
-    /// The containers around the last sign.
+    /// The containers around the last candidate.
     open: Vec<Container>,
-    /// So many of them know their class.
+    /// The number of containers, from the outermost on, whose class is set.
     known: usize,
     out: Vec<u8>,
     /// So much of the text is in `out`, mapped.
@@ -176,19 +177,24 @@ struct Walk<'a, M> {
 
 #[derive(Clone, Copy)]
 struct Container {
-    /// The one of the last member. `None`: it is an array, or there is none yet.
+    /// The colon of the last member. `None`: this is an array, or an object without a member so far.
     colon: Option<usize>,
-    /// Of its elements.
+    /// The class of the value behind that colon, if it has been asked for.
+    member: Option<Class>,
+    /// The class of the elements.
     class: Class,
 }
 
 impl<M: Mapping> Walk<'_, M> {
-    /// Maps the string with this sign. Gives its end.
-    fn string_at(&mut self, sign: usize) -> Option<usize> {
-        while let Some((mark, at)) = self.structure.next_before(sign) {
+    /// Maps the string with this candidate. Gives its end.
+    fn string_at(&mut self, candidate: usize) -> Option<usize> {
+        while let Some((mark, at)) = self.structure.next_before(candidate) {
             match mark {
-                b'{' | b'[' => self.open.push(Container { colon: None, class: Class::Never }),
-                b':' => self.open.last_mut()?.colon = Some(at),
+                b'{' | b'[' => self.open.push(Container { colon: None, member: None, class: Class::Never }),
+                b':' => {
+                    let object = self.open.last_mut()?;
+                    (object.colon, object.member) = (Some(at), None);
+                }
                 _ => {
                     self.open.pop()?;
                     self.known = self.known.min(self.open.len());
@@ -196,10 +202,10 @@ impl<M: Mapping> Walk<'_, M> {
             }
         }
         if self.innermost() == Class::Data {
-            return Some(sign);
+            return Some(candidate);
         }
-        // In no JSON, it may be one that has been read.
-        let start = self.start_of_string(sign).filter(|it| *it >= self.copied)?;
+        // In malformed text, the quote may be in a string that has been read.
+        let start = self.start_of_string(candidate).filter(|it| *it >= self.copied)?;
         let mut cursor = Cursor::of(self.json);
         cursor.skip_to(&self.json[start..]);
         cursor.string().ok()?;
@@ -235,7 +241,8 @@ impl<M: Mapping> Walk<'_, M> {
     /// The class of the elements of the innermost container.
     fn innermost(&mut self) -> Class {
         for n in self.known..self.open.len() {
-            self.open[n].class = n.checked_sub(1).map_or(self.root, |around| self.class_in(around));
+            let class = n.checked_sub(1).map_or(self.root, |around| self.class_in(around));
+            self.open[n].class = class;
         }
         self.known = self.open.len();
         self.open.last().map_or(self.root, |it| it.class)
@@ -250,12 +257,13 @@ impl<M: Mapping> Walk<'_, M> {
     }
 
     /// The class of the value at the cursor in a container.
-    fn class_in(&self, n: usize) -> Class {
-        let Container { colon, class } = self.open[n];
-        match colon {
-            Some(colon) => class_of(self.mapping, class, &self.key(colon).unwrap_or_default()),
-            None => class,
-        }
+    fn class_in(&mut self, n: usize) -> Class {
+        let Container { colon, member, class } = self.open[n];
+        let Some(colon) = colon else { return class };
+        let member =
+            member.unwrap_or_else(|| class_of(self.mapping, class, &self.key(colon).unwrap_or_default()));
+        self.open[n].member = Some(member);
+        member
     }
 
     /// The key before a colon.
@@ -307,7 +315,7 @@ mod tests {
         }
     }
 
-    fn has_sign(text: &str) -> bool {
+    fn has_candidate(text: &str) -> bool {
         let json = Value::from(text).to_string();
         [":/", "\"/", "\\/", "\\u"].iter().any(|it| json.contains(it))
     }
@@ -315,7 +323,7 @@ mod tests {
     fn marked(text: &str, class: Class) -> String {
         match class {
             Class::Never | Class::Data => text.to_owned(),
-            _ if !has_sign(text) => text.to_owned(),
+            _ if !has_candidate(text) => text.to_owned(),
             _ => format!("{text} {class:?}"),
         }
     }

@@ -16,6 +16,19 @@ use crate::{
 /// A longer value is told as a hash.
 const LONGEST: usize = 200;
 
+/// The variables that lead an engine to its target, by itself or by its configuration files.
+const OF_ENGINES: [&str; 9] = [
+    "CONTAINER_CONNECTION",
+    "CONTAINER_HOST",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "HOME",
+    "KUBECONFIG",
+    "PATH",
+    "XDG_CONFIG_HOME",
+];
+
 /// Parts of the names of variables that hold secrets.
 const SECRET: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"];
 
@@ -69,6 +82,13 @@ fn key(server: &ServerConfig, launch: &Launch, workspace: &Workspace, env: &Env)
         let value = env.var(name)?;
         Some(pair(&format!("${name}"), plain(name, &value.to_string_lossy())))
     }));
+    if let Some(remote) = &launch.remote {
+        let engine = OF_ENGINES
+            .iter()
+            .filter_map(|name| Some(pair(&format!("${name}"), hashed(env.var(name)?.as_encoded_bytes()))));
+        key.extend(engine);
+        key.extend(remote.skips_settings.then(|| pair("map_settings", "no".to_owned())));
+    }
     if !server.settings.is_empty() {
         let settings = serde_json::to_vec(&server.settings).unwrap_or_default();
         key.push(pair("settings", hashed(&settings)));

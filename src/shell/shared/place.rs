@@ -9,7 +9,7 @@
 use std::{
     fs::{self, File, TryLockError},
     hash::{BuildHasher as _, RandomState},
-    io::{self, Write as _},
+    io::{self, Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -30,7 +30,7 @@ use crate::{
 const SUFFIX: &str = ".sock";
 const LOCK: &str = "lock";
 
-/// The file with a number of this machine.
+/// The file with a random number for this machine, and the number of the last hub of a server elsewhere.
 const MACHINE: &str = "machine";
 
 /// Between two looks at a lock.
@@ -76,15 +76,25 @@ impl HubPlace {
         &self.socket
     }
 
-    /// What marks the processes that hubs at this place have elsewhere, unlike those of hubs on other machines.
-    pub(in crate::shell) fn mark(&self) -> String {
+    /// A mark for the processes that hubs at this place start elsewhere, and the number of a new hub, which is greater
+    /// than those of all earlier hubs. Hubs on other machines have other marks.
+    pub(in crate::shell) fn new_mark(&self, now: u32) -> io::Result<(String, u32)> {
         let path = self.socket.with_file_name(MACHINE);
-        let new = format!("{:016x}", RandomState::new().hash_one(&self.socket));
-        let created = private_file().write(true).create_new(true).open(&path);
-        // Where it is not there in the end, the next hub ends nothing of this one.
-        created.and_then(|mut it| it.write_all(new.as_bytes())).ok();
-        let machine = fs::read_to_string(&path).ok().filter(|it| it.len() == new.len()).unwrap_or(new);
-        format!("{machine}-{:016x}", fnv1a(self.socket.as_os_str().as_encoded_bytes()))
+        let mut file = private_file().read(true).write(true).create(true).open(&path)?;
+        file.lock()?;
+        let mut text = String::new();
+        // An unreadable file is written anew.
+        file.read_to_string(&mut text).ok();
+        let known =
+            text.trim_end().split_once(' ').and_then(|(it, last)| Some((it, last.parse::<u32>().ok()?)));
+        let (machine, number) = match known {
+            Some((machine, last)) => (machine.to_owned(), now.max(last.saturating_add(1))),
+            None => (format!("{:016x}", RandomState::new().hash_one(&self.socket)), now),
+        };
+        file.rewind()?;
+        // Always as long, so that no end of an earlier text is left.
+        write!(file, "{machine} {number:010}")?;
+        Ok((format!("{machine}-{:016x}", fnv1a(self.socket.as_os_str().as_encoded_bytes())), number))
     }
 
     fn lock_path(&self) -> PathBuf {

@@ -98,7 +98,7 @@ impl Mux {
         let now = self.now();
         let backend = self.backends.get_mut(id)?;
         let server = self.servers.get(backend.server);
-        // They have just been asked for, unless it has waited for a document.
+        // The engine has just told the folders there, unless the server has waited for a document.
         let is_early = server.settings.start != StartAt::Document;
         let is_first = is_early && backend.is_primary() && backend.life.generation().0 == 1;
         let is_settled = server.launch.remote.as_ref().is_none_or(|it| it.inspect.is_none());
@@ -201,9 +201,12 @@ fn with_initialize(share: &Share, server: &Server) -> Share {
         let uris: Vec<String> = now.iter().filter_map(|it| text(it, &["uri"])).collect();
         share.key.push(("folders".to_owned(), uris.join(" ")));
     }
-    // They may have changed since the key was made.
+    // The folders there may have changed since the key was made.
     let paths = server.launch.remote.iter().flat_map(|it| &it.paths);
-    share.key.extend(paths.map(|it| ("path".to_owned(), format!("{} is {}", it.local, it.remote))));
+    let mut paths: Vec<String> = paths.map(|it| format!("{} is {}", it.local, it.remote)).collect();
+    // Engines tell them in any order.
+    paths.sort();
+    share.key.extend(paths.into_iter().map(|it| ("path".to_owned(), it)));
     let mut all: Map<String, Value> = serde_json::from_slice(&params).unwrap_or_default();
     all.sort_keys();
     for (name, mut value) in all.into_iter().filter(|(name, _)| !OF_ONE_PROCESS.contains(&name.as_str())) {

@@ -9,7 +9,7 @@ mod logs;
 mod partitions;
 mod pick;
 mod report;
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
 mod watch;
 

@@ -138,7 +138,7 @@ impl Drop for Marked {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::{
         io::Write as _,

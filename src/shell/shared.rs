@@ -364,5 +364,5 @@ impl HubSocket {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

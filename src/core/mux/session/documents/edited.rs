@@ -1,8 +1,8 @@
 //! A text with efficient changes.
 //!
 //! Successive changes are close together: one key after another, or all places of a word from the last to the first.
-//! So the text has a gap at the last change, and so has the table of its lines: **a change costs the distance from
-//! the last one, not the length of the text**.
+//! So the text has a gap at the last change, and so has the table of its lines, and the last long line has marks:
+//! **a change costs the distance from the last one, not the length of the text or of its line**.
 
 use std::ops::Range;
 
@@ -14,6 +14,37 @@ use crate::rpc::LooseText;
 
 /// A full gap grows by at least this many bytes, and by an eighth of the text.
 const ROOM: usize = 256;
+
+/// A long line has a mark after about this many bytes, again and again.
+const STRIDE: usize = if cfg!(test) { 8 } else { 4096 };
+
+/// A place in a line, and how many units are before it in the line.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    byte: usize,
+    utf8: usize,
+    utf16: usize,
+    utf32: usize,
+}
+
+impl Mark {
+    fn past(self, bytes: usize, utf16: usize, utf32: usize) -> Mark {
+        Mark {
+            byte: self.byte + bytes,
+            utf8: self.utf8 + bytes,
+            utf16: self.utf16 + utf16,
+            utf32: self.utf32 + utf32,
+        }
+    }
+
+    fn units(self, encoding: Encoding) -> usize {
+        match encoding {
+            Encoding::Utf8 => self.utf8,
+            Encoding::Utf16 => self.utf16,
+            Encoding::Utf32 => self.utf32,
+        }
+    }
+}
 
 /// The place of a position.
 #[derive(Clone, Copy)]
@@ -34,8 +65,12 @@ pub(in crate::core::mux) struct Edited {
     above: Vec<usize>,
     /// The starts of the other lines, from the last to the first, counted from the end of the text.
     below: Vec<usize>,
+    /// The marks of one line in their order, the first one at its start.
+    marks: Vec<Mark>,
     #[cfg(test)]
     n_moved: usize,
+    #[cfg(test)]
+    n_marked: usize,
 }
 
 impl Edited {
@@ -48,8 +83,11 @@ impl Edited {
             bytes: text,
             above,
             below: Vec::new(),
+            marks: Vec::new(),
             #[cfg(test)]
             n_moved: 0,
+            #[cfg(test)]
+            n_marked: 0,
         }
     }
 
@@ -77,17 +115,15 @@ impl Edited {
     /// The character of a position, counted in another way. Past the end of a line it is that of the end.
     pub(in crate::core::mux) fn recounted(&mut self, at: Position, from: Encoding, to: Encoding) -> u32 {
         let Some(start) = self.start_of(at.line) else { return at.character };
-        self.seek(start);
-        let line = &self.bytes[start + self.gap.len()..];
-        let (n, _) = from.prefix(line, at.character as usize);
-        to.units(&line[..n])
+        let mark = self.mark_before(start, at.character as usize, from);
+        let rest = self.after(mark.byte);
+        let (n, _) = from.prefix(rest, at.character as usize - mark.units(from));
+        let units = mark.units(to) + to.units(&rest[..n]);
+        u32::try_from(units).unwrap_or(u32::MAX)
     }
 
-    /// The bytes between two positions in order. Moves the gap before them.
+    /// The bytes between two positions in order.
     fn range(&mut self, first: Position, last: Position) -> Range<usize> {
-        if let Some(line) = self.start_of(first.line) {
-            self.seek(line);
-        }
         let start = self.offset(first);
         let end = if first == last { start } else { self.offset(last) };
         for At { byte, pair } in [end, start] {
@@ -108,15 +144,60 @@ impl Edited {
         Some(self.len() - self.below[index])
     }
 
-    /// The byte at a position in a line after the gap. A position past the end of a line means the end of the line,
-    /// and past the last line the end of the text.
-    fn offset(&self, position: Position) -> At {
+    /// The byte at a position. A position past the end of a line means the end of the line, and past the last line the
+    /// end of the text.
+    fn offset(&mut self, position: Position) -> At {
         let Some(start) = self.start_of(position.line) else { return At { byte: self.len(), pair: None } };
-        let line = &self.bytes[start + self.gap.len()..];
-        let (n, left) = self.encoding.prefix(line, position.character as usize);
-        let is_within = left == 1 && self.encoding == Encoding::Utf16;
-        let next = if is_within { line[n..].first_chunk() } else { None };
-        At { byte: start + n, pair: next.and_then(|it| LooseText::halves(*it)) }
+        let encoding = self.encoding;
+        let mark = self.mark_before(start, position.character as usize, encoding);
+        let rest = self.after(mark.byte);
+        let (n, left) = encoding.prefix(rest, position.character as usize - mark.units(encoding));
+        let is_within = left == 1 && encoding == Encoding::Utf16;
+        let next = if is_within { rest[n..].first_chunk() } else { None };
+        At { byte: mark.byte + n, pair: next.and_then(|it| LooseText::halves(*it)) }
+    }
+
+    /// The last mark that is not behind a character of a line.
+    fn mark_before(&mut self, start: usize, character: usize, encoding: Encoding) -> Mark {
+        let first = Mark { byte: start, utf8: 0, utf16: 0, utf32: 0 };
+        if character < STRIDE {
+            return first;
+        }
+        if self.marks.first().is_none_or(|it| it.byte != start) {
+            self.marks = vec![first];
+        }
+        while let Some(last) = self.marks.last().copied().filter(|it| it.units(encoding) <= character) {
+            let rest = self.after(last.byte);
+            let line = &rest[..rest.len().min(STRIDE + 4)];
+            let line = memchr::memchr2(b'\n', b'\r', line).map_or(line, |end| &line[..end]);
+            let mut next = last;
+            if line.get(..STRIDE).is_some_and(<[u8]>::is_ascii) {
+                next = last.past(STRIDE, STRIDE, STRIDE);
+            }
+            // The character at the end may be cut.
+            while next.byte - last.byte < STRIDE && line.len() - (next.byte - last.byte) > 4 {
+                let (bytes, utf16) = first_character(&line[next.byte - last.byte..]);
+                next = next.past(bytes, utf16, 1);
+            }
+            if next.byte == last.byte {
+                break;
+            }
+            #[cfg(test)]
+            {
+                self.n_marked += next.byte - last.byte;
+            }
+            self.marks.push(next);
+        }
+        let n = self.marks.partition_point(|it| it.units(encoding) <= character);
+        self.marks[n - 1]
+    }
+
+    /// The text from a byte on.
+    fn after(&mut self, byte: usize) -> &[u8] {
+        if byte < self.gap.start {
+            self.seek(byte);
+        }
+        &self.bytes[byte + self.gap.len()..]
     }
 
     /// Moves the gap.
@@ -152,6 +233,12 @@ impl Edited {
     }
 
     fn replace(&mut self, range: Range<usize>, with: &[u8]) {
+        // What comes before a change may be read as another character with it.
+        let is_near = |it: &Mark| it.byte + 4 > range.start;
+        if self.marks.first().is_some_and(is_near) {
+            self.marks.clear();
+        }
+        while self.marks.pop_if(|it| is_near(it)).is_some() {}
         self.seek(range.start);
         let tail = self.len() - range.end;
         while self.below.pop_if(|it| *it >= tail).is_some() {}
@@ -194,14 +281,14 @@ impl Encoding {
     }
 
     /// How many units a part of a line has.
-    fn units(self, mut text: &[u8]) -> u32 {
+    fn units(self, mut text: &[u8]) -> usize {
         let mut units = 0;
         while !text.is_empty() {
             let (bytes, utf16) = first_character(text);
             units += self.width(bytes, utf16);
             text = &text[bytes..];
         }
-        u32::try_from(units).unwrap_or(u32::MAX)
+        units
     }
 
     /// How many bytes the first `units` units of a line take (all of them if it has less), and how many units are
@@ -282,7 +369,55 @@ mod tests {
         replace_all(&mut (0..LINES).rev());
     }
 
+    #[test]
+    fn many_changes_in_one_line_read_and_move_less_than_twenty_text_lengths() {
+        const WORDS: u32 = 10_000;
+        let replace_all = |words: &mut dyn Iterator<Item = u32>, width: u32| {
+            let mut text = Edited::new("é old;".repeat(WORDS as usize).into_bytes(), Encoding::Utf16);
+            let length = text.len();
+            for word in words {
+                text.apply(Some((at(0, word * width + 2), at(0, word * width + 5))), b"renewed");
+            }
+            let n = text.n_moved + text.n_marked;
+            assert_eq!(text.finish(), "é renewed;".repeat(WORDS as usize).into_bytes());
+            assert!(n < 20 * length, "{n} bytes were read or moved, of {length}");
+        };
+        replace_all(&mut (0..WORDS), 10);
+        replace_all(&mut (0..WORDS).rev(), 6);
+    }
+
+    /// The character of a position, counted from the start of its line.
+    fn counted(text: &[u8], at: Position, from: Encoding, to: Encoding) -> u32 {
+        let Some(start) = Edited::new(text.to_vec(), from).start_of(at.line) else { return at.character };
+        let (n, _) = from.prefix(&text[start..], at.character as usize);
+        u32::try_from(to.units(&text[start..start + n])).unwrap()
+    }
+
     proptest! {
+        /// `�` becomes a byte that is not UTF-8, and the first one of two bytes of a character.
+        #[test]
+        fn characters_are_counted_as_from_the_start_of_the_line(
+            text in "[aé😀�\n]{0,60}",
+            changes in prop::collection::vec((0..2_u32, 0..40_u32, 0..2_u32, 0..40_u32, "[bè🦀�\r\n]{0,9}"), 1..6),
+        ) {
+            let loose = |text: &str| {
+                let parts: Vec<&[u8]> = text.split('�').map(str::as_bytes).collect();
+                parts.join(&b"\xc3"[..])
+            };
+            let encodings = [Encoding::Utf8, Encoding::Utf16, Encoding::Utf32];
+            let mut text = Edited::new(loose(&text), Encoding::Utf16);
+            for (line, character, last_line, last_character, with) in changes {
+                text.apply(Some((at(line, character), at(last_line, last_character))), &loose(&with));
+                let now = text.clone().finish();
+                for character in [60, 0, 30, 9, 44, 17] {
+                    for (from, to) in encodings.into_iter().flat_map(|from| encodings.map(|to| (from, to))) {
+                        let place = at(line, character);
+                        prop_assert_eq!(text.recounted(place, from, to), counted(&now, place, from, to));
+                    }
+                }
+            }
+        }
+
         #[test]
         fn line_table_matches_fresh_one_after_changes(
             text in "[ab\r\n]{0,20}",

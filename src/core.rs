@@ -162,6 +162,7 @@ impl Proxy {
                 if let Some(frame) = self.mux.received(process, frame) {
                     self.on_server_frame(process, frame);
                 }
+                self.on_converted();
             }
             Event::Malformed { peer: Peer::Client(client), id, reason } => {
                 self.on_malformed_client(client, id.into(), &reason);
@@ -236,9 +237,8 @@ impl Proxy {
             | Event::ModeKept { .. }
             | Event::ToolRan(_) => self.on_copilot_event(event),
             Event::FileRead { path, text } => {
-                for (process, frame) in self.mux.on_file_read(&path, text.as_deref()) {
-                    self.on_server_frame(process, frame);
-                }
+                self.mux.on_file_read(&path, text.as_deref());
+                self.on_converted();
             }
             Event::Recalled(found) => self.mux.on_recalled(found),
             Event::RootFound(found) => self.mux.on_root_found(found),
@@ -246,6 +246,7 @@ impl Proxy {
                 if let Some((process, frame)) = self.mux.on_fetched(fetched) {
                     self.on_server_frame(process, frame);
                 }
+                self.on_converted();
             }
             Event::Wrote(wrote) => {
                 if let Some(tools) = &mut self.code_tools {
@@ -257,6 +258,13 @@ impl Proxy {
                     tools.on_looked(&mut self.mux, *seen);
                 }
             }
+        }
+    }
+
+    /// Handles messages of servers that have waited for files.
+    fn on_converted(&mut self) {
+        while let Some((process, frame)) = self.mux.next_converted() {
+            self.on_server_frame(process, frame);
         }
     }
 

@@ -1,159 +1,229 @@
 //! Members of a group that count characters in another way than they were asked to.
 //!
 //! Everybody else counts as the editor does. A message to such a process is converted last, and a message of it
-//! first, each **with the texts that the process has been told by then**. For a document that is not open the shell
-//! reads the file. Meanwhile all messages of the process wait, in their order.
+//! first, each **with the texts that the process has been told by then**: an answer with those before the request. For a
+//! document that is not open the shell reads the file. Meanwhile all later messages of the same direction wait, **as long
+//! and as many as a bound allows**; then the first one goes on without its files.
 
+mod conversion;
+mod earlier;
 mod texts;
+mod waiting;
 mod walk;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
 use tracing::{info, warn};
 
-use self::texts::{Texts, Usable, key_of_path};
-use super::{Mux, merge::group::foreign_encoding, session::documents::Encoding};
+use self::{
+    conversion::{Conversion, Converted},
+    texts::{Asked, EDITORS, Files, Outgoing, Texts},
+    waiting::{Line, ToSend},
+};
+use super::{
+    Mux,
+    merge::group::foreign_encoding,
+    session::documents::{Edited, Encoding},
+};
 use crate::{
     core::{
         event::{Effect, ProcessId},
         purpose::{Purpose, SentId},
     },
-    rpc::{ErrorCode, Frame, Kind, Patch, file_path, path},
+    rpc::{ErrorCode, Frame, Kind, Patch, path},
 };
+
+/// How many files the shell reads at the same time.
+const READS: usize = 8;
 
 /// The processes that count in another way, and what waits of their messages.
 #[derive(Debug, Default)]
 pub(super) struct Encodings {
-    processes: BTreeMap<ProcessId, Texts>,
-    waiting: VecDeque<Waiting>,
+    processes: BTreeMap<ProcessId, Foreign>,
+    /// The files that the shell reads.
+    reading: BTreeSet<PathBuf>,
 }
 
-/// A message that waits for files, or for one before it that does.
+/// A process that counts in another way.
 #[derive(Debug)]
-struct Waiting {
-    process: ProcessId,
-    frame: Frame,
-    missing: BTreeSet<PathBuf>,
-    read: Vec<(PathBuf, String)>,
+struct Foreign {
+    texts: Texts,
+    /// Messages to it.
+    outgoing: Line<ToSend>,
+    /// Messages of it.
+    incoming: Line<Conversion>,
 }
 
 impl Encodings {
     /// A process is gone.
     pub(super) fn forget(&mut self, process: ProcessId) {
         self.processes.remove(&process);
-        self.waiting.retain(|it| it.process != process);
+    }
+
+    fn all(&self) -> Vec<ProcessId> {
+        self.processes.keys().copied().collect()
     }
 
     pub(super) fn rename(&mut self, old: ProcessId, new: ProcessId) {
-        if let Some(texts) = self.processes.remove(&old) {
-            self.processes.insert(new, texts);
+        if let Some(it) = self.processes.remove(&old) {
+            self.processes.insert(new, it);
         }
-        self.waiting.iter_mut().filter(|it| it.process == old).for_each(|it| it.process = new);
     }
 }
 
 impl Mux {
-    /// A message as a process counts. `None`: as it is.
-    pub(super) fn in_its_encoding(&mut self, process: ProcessId, frame: &Frame) -> Option<Frame> {
+    /// A message as a process counts. `None`: it waits for files.
+    pub(super) fn in_its_encoding(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
         // Runs for each message, and mostly in an empty table.
-        self.encodings.processes.get_mut(&process)?.outgoing(frame)
-    }
-
-    /// A message of a process as the editor counts. `None`: it waits for files.
-    pub(super) fn in_our_encoding(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
-        if self.is_group() && frame.kind() == Kind::Response {
-            let asked = SentId::of(&frame).and_then(|it| self.requests.get(it));
-            if asked.is_some_and(|it| matches!(it.purpose, Purpose::Initialize)) {
-                return Some(self.negotiated(process, frame));
-            }
-        }
-        if !self.encodings.processes.contains_key(&process) {
-            return Some(frame);
-        }
-        let unknown = match self.converted(process, &frame, Usable::Open) {
-            Ok(_) if self.encodings.waiting.iter().any(|it| it.process == process) => BTreeSet::new(),
-            Ok(converted) => return Some(converted.unwrap_or(frame)),
-            Err(unknown) => unknown,
+        let now = self.now();
+        let Some(it) = self.encodings.processes.get_mut(&process) else { return Some(frame) };
+        let waiting = match it.outgoing.is_empty() {
+            true => match self.as_it_counts(process, frame, Files::Wanted) {
+                Ok(frame) => return Some(frame),
+                Err(waiting) => waiting,
+            },
+            false => ToSend { frame, files: None },
         };
-        self.heard(process);
-        let missing: BTreeSet<PathBuf> = unknown.iter().filter_map(|it| file_path(it)).collect();
-        for path in &missing {
-            // Another message waits for the same text.
-            if !self.encodings.waiting.iter().any(|it| it.missing.contains(path)) {
-                self.act(Effect::ReadFile(path.clone()));
-            }
+        if let Some(it) = self.encodings.processes.get_mut(&process) {
+            it.outgoing.push(waiting, now);
         }
-        self.encodings.waiting.push_back(Waiting { process, frame, missing, read: Vec::new() });
-        // Nothing can be read.
-        let first = self.encodings.waiting.iter().position(|it| it.process == process)?;
-        if self.encodings.waiting[first].missing.is_empty() {
-            let it = self.encodings.waiting.remove(first)?;
-            return self.released(it).map(|(_, frame)| frame);
-        }
+        self.send_waiting(process);
+        self.read_on();
         None
     }
 
-    /// A file has been read, or cannot be. Gives the messages that have waited for it.
-    pub(crate) fn on_file_read(&mut self, path: &Path, text: Option<&str>) -> Vec<(ProcessId, Frame)> {
-        for it in self.encodings.waiting.iter_mut().filter(|it| it.missing.contains(path)) {
-            it.missing.remove(path);
-            it.read.extend(text.map(|text| (path.to_owned(), text.to_owned())));
+    /// A message that is sent now, as its process counts. An error: it needs files first.
+    fn as_it_counts(&mut self, process: ProcessId, frame: Frame, files: Files) -> Result<Frame, ToSend> {
+        let Some(it) = self.encodings.processes.get_mut(&process) else { return Ok(frame) };
+        let n_changes = it.texts.n_changes();
+        let told = match it.texts.outgoing(&frame, files) {
+            Outgoing::AsItIs => frame,
+            Outgoing::Converted(told) => told,
+            Outgoing::Needs(files) => return Err(ToSend { frame, files: Some(files) }),
+        };
+        if let (Kind::Request, Some(sent)) = (told.kind(), SentId::of(&told)) {
+            self.requests.mark(sent, |it| it.n_changes = n_changes);
         }
-        let (mut held, mut ready) = (BTreeSet::new(), Vec::new());
-        for it in std::mem::take(&mut self.encodings.waiting) {
-            if it.missing.is_empty() && !held.contains(&it.process) {
-                ready.push(it);
-            } else {
-                held.insert(it.process);
-                self.encodings.waiting.push_back(it);
+        Ok(told)
+    }
+
+    /// Sends the messages to a process that wait for no file.
+    fn send_waiting(&mut self, process: ProcessId) {
+        while let Some(it) = self.encodings.processes.get_mut(&process)
+            && let Some((since, ToSend { frame, files })) = it.outgoing.pop()
+        {
+            let files = if files.is_some() { Files::Tried } else { Files::Wanted };
+            match self.as_it_counts(process, frame, files) {
+                Ok(frame) => self.send_counted(process, frame),
+                Err(waiting) => {
+                    if let Some(it) = self.encodings.processes.get_mut(&process) {
+                        it.outgoing.put_back(since, waiting);
+                    }
+                    return;
+                }
             }
         }
-        ready.into_iter().filter_map(|it| self.released(it)).collect()
     }
 
-    /// A message that waits no more. `None`: nobody gets it.
-    fn released(&mut self, it: Waiting) -> Option<(ProcessId, Frame)> {
-        let Waiting { process, frame, read, .. } = it;
-        let texts = self.encodings.processes.get_mut(&process)?;
-        for (path, text) in read {
-            texts.note_read(key_of_path(&path), text);
-        }
-        let converted = self.converted(process, &frame, Usable::All);
-        self.encodings.processes.get_mut(&process)?.trim();
-        match converted {
-            Ok(converted) => Some((process, converted.unwrap_or(frame))),
-            Err(unknown) => self.without_places(process, &frame, &unknown).map(|it| (process, it)),
+    /// Sends all messages to a process that ends, as far as they can be converted. `None`: to all.
+    pub(super) fn send_without_files(&mut self, process: Option<ProcessId>) {
+        for it in self.encodings.all().into_iter().filter(|it| process.is_none_or(|process| *it == process)) {
+            if let Some(it) = self.encodings.processes.get_mut(&it) {
+                it.outgoing.give_up();
+            }
+            self.send_waiting(it);
         }
     }
 
-    fn converted(
-        &mut self,
-        process: ProcessId,
-        frame: &Frame,
-        usable: Usable,
-    ) -> Result<Option<Frame>, BTreeSet<String>> {
-        let Some(texts) = self.encodings.processes.get_mut(&process) else { return Ok(None) };
+    /// A message of a process as the editor counts. `None`: it waits for files, and comes from
+    /// [`Mux::next_converted`].
+    pub(super) fn in_our_encoding(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
+        if !self.is_group() {
+            return Some(frame);
+        }
         let asked = match frame.kind() {
-            Kind::Response => SentId::of(frame).and_then(|it| self.requests.get(it)).map(|it| &it.frame),
+            Kind::Response => SentId::of(&frame).and_then(|it| self.requests.get(it)),
             Kind::Request | Kind::Notification => None,
         };
-        texts.incoming(frame, asked, usable)
+        if asked.is_some_and(|it| matches!(it.purpose, Purpose::Initialize)) {
+            return Some(self.negotiated(process, frame));
+        }
+        let Some(it) = self.encodings.processes.get_mut(&process) else { return Some(frame) };
+        let asked = asked.map(|it| Asked { frame: &it.frame, n_changes: it.marks.n_changes });
+        let conversion = it.texts.incoming(frame, asked);
+        if it.incoming.is_empty() && conversion.missing().next().is_none() {
+            return self.finished(process, conversion);
+        }
+        let now = self.wire.now();
+        it.incoming.push(conversion, now);
+        self.heard(process);
+        self.read_on();
+        None
     }
 
-    /// A message with positions in texts that are not known: a wrong place is worse than none.
-    fn without_places(
-        &mut self,
-        process: ProcessId,
-        frame: &Frame,
-        unknown: &BTreeSet<String>,
-    ) -> Option<Frame> {
+    /// Asks for files that messages wait for.
+    fn read_on(&mut self) {
+        let Encodings { processes, reading } = &mut self.encodings;
+        let mut wanted = Vec::new();
+        for it in processes.values() {
+            for path in it.outgoing.files().chain(it.incoming.files()) {
+                if reading.len() < READS && reading.insert(path.clone()) {
+                    wanted.push(path.clone());
+                }
+            }
+        }
+        for path in wanted {
+            self.act(Effect::ReadFile(path));
+        }
+    }
+
+    /// A file has been read, or cannot be. What of the processes has waited for it comes from
+    /// [`Mux::next_converted`].
+    pub(crate) fn on_file_read(&mut self, path: &Path, text: Option<&str>) {
+        let now = self.now();
+        self.encodings.reading.remove(path);
+        let mut text = text.map(|it| Edited::new(it.as_bytes().to_vec(), EDITORS));
+        for it in self.encodings.processes.values_mut() {
+            let is_used = it.incoming.on_read(path, text.as_mut(), now);
+            if (it.outgoing.on_read(path, text.as_mut(), now) || is_used)
+                && let Some(text) = &text
+            {
+                it.texts.note_read(path, text.clone());
+            }
+        }
+        self.encodings.all().into_iter().for_each(|it| self.send_waiting(it));
+        self.read_on();
+    }
+
+    /// Takes a message of a process that has waited for files.
+    pub(crate) fn next_converted(&mut self) -> Option<(ProcessId, Frame)> {
+        loop {
+            let mut all = self.encodings.processes.iter_mut();
+            let (process, (_, it)) = all.find_map(|(process, it)| Some((*process, it.incoming.pop()?)))?;
+            self.read_on();
+            if let Some(frame) = self.finished(process, it) {
+                return Some((process, frame));
+            }
+        }
+    }
+
+    /// A message of a process, converted. `None`: nobody gets it.
+    fn finished(&mut self, process: ProcessId, conversion: Conversion) -> Option<Frame> {
+        let Converted { result, unknown } = conversion.finish();
         let name = self.name_of(process.backend);
-        warn!(name, method = frame.method(), ?unknown, "dropped positions in files that cannot be read");
+        if !unknown.is_empty() {
+            let method = result.as_ref().map_or_else(Frame::method, Frame::method);
+            warn!(name, method, ?unknown, "could not convert positions in documents without a text");
+        }
+        let frame = match result {
+            Ok(frame) => return Some(frame),
+            Err(frame) => frame,
+        };
         let listed: Vec<&str> = unknown.iter().map(String::as_str).collect();
-        let message = format!("cannot convert positions of {name}: no text of {}", listed.join(", "));
+        let message = format!("cannot convert edits of {name}: no text of {}", listed.join(", "));
         let id = frame.id();
         let error = |id| Frame::error(id, ErrorCode::RequestFailed, &message, None);
         match frame.kind() {
@@ -182,7 +252,9 @@ impl Mux {
             ?encoding,
             "converts positions, as the server ignores the offer"
         );
-        self.encodings.processes.insert(process, Texts::new(encoding));
+        let foreign =
+            Foreign { texts: Texts::new(encoding), outgoing: Line::default(), incoming: Line::default() };
+        self.encodings.processes.insert(process, foreign);
         let mut told = Patch::of(result);
         told.remove("offsetEncoding");
         if path(result, &["capabilities", "positionEncoding"]).is_some() {

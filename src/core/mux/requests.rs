@@ -71,6 +71,8 @@ pub(crate) struct Marks {
     pub(crate) streamed: bool,
     /// Its answer may wait for the user.
     pub(crate) waits_for_user: bool,
+    /// How many changes of documents its process was told before, if that counts characters in its own way.
+    pub(crate) n_changes: u64,
 }
 
 /// The members of parameters with a client's tokens.

@@ -70,6 +70,13 @@ impl Mux {
 
     /// Adds an effect.
     pub(crate) fn act(&mut self, effect: Effect) {
+        match &effect {
+            Effect::CloseInput(process) | Effect::Terminate(process) => {
+                self.send_without_files(Some(*process));
+            }
+            Effect::Exit(_) => self.send_without_files(None),
+            _ => {}
+        }
         self.wire.out.push(effect);
     }
 
@@ -82,7 +89,13 @@ impl Mux {
 
     /// Sends a message to a process, past its queue.
     pub(crate) fn tell(&mut self, process: ProcessId, frame: Frame) {
-        let frame = self.in_its_encoding(process, &frame).unwrap_or(frame);
+        if let Some(frame) = self.in_its_encoding(process, frame) {
+            self.send_counted(process, frame);
+        }
+    }
+
+    /// Sends a message that counts as its process does.
+    pub(super) fn send_counted(&mut self, process: ProcessId, frame: Frame) {
         let mapped = self.backends.paths_of(process.backend).and_then(|it| it.outgoing(&frame));
         self.wire.send(Peer::Backend(process), mapped.unwrap_or(frame));
     }

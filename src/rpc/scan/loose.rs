@@ -47,6 +47,17 @@ impl LooseText {
         out
     }
 
+    /// Replaces half surrogate pairs by U+FFFD, which takes as much in any encoding. Gives whether there were any.
+    pub(crate) fn replace_halves(bytes: &mut [u8]) -> bool {
+        let is_half = |it: &[u8]| matches!(it, [0xED, 0xA0..0xC0, 0x80..0xC0, ..]);
+        let halves: Vec<usize> =
+            memchr::memchr_iter(0xED, bytes).filter(|at| is_half(&bytes[*at..])).collect();
+        for at in &halves {
+            bytes[*at..at + 3].copy_from_slice("\u{fffd}".as_bytes());
+        }
+        !halves.is_empty()
+    }
+
     /// Splits the four bytes of a surrogate pair into its halves.
     pub(crate) fn halves(pair: [u8; 4]) -> Option<[u8; 6]> {
         let mut units = [0; 2];
@@ -150,6 +161,13 @@ mod tests {
         let halves = LooseText::halves([0xF0, 0x9F, 0x98, 0x80]).unwrap();
         assert_eq!(LooseText::quoted(&halves), br#""\ud83d\ude00""#);
         assert_eq!(LooseText::halves(*b"abcd"), None);
+        let mut replaced = [b"a", &halves[..], b"\xed"].concat();
+        assert!(LooseText::replace_halves(&mut replaced));
+        assert_eq!(replaced, [b"a".as_slice(), "\u{fffd}\u{fffd}".as_bytes(), b"\xed"].concat());
+        assert!(
+            !LooseText::replace_halves(&mut replaced)
+                && !LooseText::replace_halves(&mut "한😀".to_owned().into_bytes())
+        );
     }
 
     proptest! {

@@ -4,15 +4,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use super::walk;
+use super::{
+    conversion::Conversion,
+    earlier::{Earlier, Was},
+    walk::{self, Named},
+};
 use crate::{
-    core::mux::{
-        merge::owners::Tag,
-        session::documents::{Edited, Encoding, Position, number, uri},
-    },
+    core::mux::session::documents::{Edited, Encoding, Position, number},
     rpc::{Frame, LooseText, Patch, elements, file_path, member, path, text, values},
 };
 
@@ -20,13 +21,13 @@ use crate::{
 const READ_BYTES: usize = 16 << 20;
 
 /// How the side of the editor counts.
-const EDITORS: Encoding = Encoding::Utf16;
+pub(super) const EDITORS: Encoding = Encoding::Utf16;
 
 /// The document of an item that is asked about later stands in its `data`.
-const DOCUMENT: &str = "lspoolDocument";
+pub(super) const DOCUMENT: &str = "lspoolDocument";
 
 /// Requests whose answers have items that do not say in which document they are.
-const ITEMS: [&str; 10] = [
+pub(super) const ITEMS: [&str; 10] = [
     "codeAction/resolve",
     "codeLens/resolve",
     "completionItem/resolve",
@@ -39,21 +40,48 @@ const ITEMS: [&str; 10] = [
     "textDocument/inlayHint",
 ];
 
-/// Which texts may be used for a message of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Usable {
-    /// Those of open documents. Files may have changed since they were read.
-    Open,
-    All,
-}
-
 /// The texts of a process that counts in another way than the editor.
 #[derive(Debug)]
 pub(super) struct Texts {
     encoding: Encoding,
-    open: BTreeMap<String, Edited>,
+    open: BTreeMap<String, Open>,
+    earlier: Earlier,
     /// Files that are not open, in the order in which they were read.
     read: VecDeque<(String, Edited)>,
+}
+
+/// An open document.
+#[derive(Debug)]
+struct Open {
+    text: Edited,
+    version: Option<u32>,
+    /// Half surrogate pairs are in it, which the process has as U+FFFD.
+    has_halves: bool,
+}
+
+/// A request that the process answers.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) frame: &'a Frame,
+    /// How many changes the process had been told before.
+    pub(super) n_changes: u64,
+}
+
+/// Whether a message may wait for files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Files {
+    Wanted,
+    /// They have been read, or cannot be.
+    Tried,
+}
+
+/// A message to the process.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    AsItIs,
+    Converted(Frame),
+    /// It has positions in these files.
+    Needs(BTreeSet<PathBuf>),
 }
 
 /// What names a document, in whatever way its URI is escaped.
@@ -67,17 +95,19 @@ pub(super) fn key_of_path(path: &Path) -> String {
 
 impl Texts {
     pub(super) fn new(encoding: Encoding) -> Texts {
-        Texts { encoding, open: BTreeMap::new(), read: VecDeque::new() }
+        Texts { encoding, open: BTreeMap::new(), earlier: Earlier::default(), read: VecDeque::new() }
     }
 
-    /// A file was read.
-    pub(super) fn note_read(&mut self, key: String, text: String) {
+    /// How many changes the process has been told.
+    pub(super) fn n_changes(&self) -> u64 {
+        self.earlier.n()
+    }
+
+    /// A file was read. Forgets the files that were read first.
+    pub(super) fn note_read(&mut self, path: &Path, text: Edited) {
+        let key = key_of_path(path);
         self.read.retain(|(name, _)| *name != key);
-        self.read.push_back((key, Edited::new(text.into_bytes(), EDITORS)));
-    }
-
-    /// Forgets the files that were read first.
-    pub(super) fn trim(&mut self) {
+        self.read.push_back((key, text));
         let mut bytes: usize = self.read.iter().map(|(_, it)| it.len()).sum();
         while bytes > READ_BYTES
             && let Some((_, text)) = self.read.pop_front()
@@ -86,117 +116,121 @@ impl Texts {
         }
     }
 
-    fn get_mut(&mut self, uri: &str, usable: Usable) -> Option<&mut Edited> {
-        let key = key(uri);
-        match self.open.get_mut(&key) {
-            Some(text) => Some(text),
-            None if usable == Usable::All => {
-                self.read.iter_mut().find(|(name, _)| *name == key).map(|(_, text)| text)
-            }
-            None => None,
+    /// A message of the process, to be counted as the editor does. `asked`: what it answers.
+    pub(super) fn incoming(&mut self, mut frame: Frame, asked: Option<Asked<'_>>) -> Conversion {
+        if frame.method() == Some("client/registerCapability")
+            && let Some(params) = frame.params().and_then(without_deltas)
+        {
+            frame = frame.with_params(&params);
         }
+        let n_changes = asked.map_or_else(|| self.n_changes(), |it| it.n_changes);
+        let mut conversion = Conversion::new(frame, self.encoding, asked.map(|it| it.frame));
+        for (named, left) in conversion.take_left() {
+            let key = key(&named.uri);
+            let open = self.open.get_mut(&key);
+            let is_now =
+                open.as_ref().is_some_and(|it| named.version.is_some() && it.version == named.version);
+            let mut before = None;
+            if !is_now {
+                let n = named.version.and_then(|it| self.earlier.when(&key, it)).unwrap_or(n_changes);
+                before = self.earlier.text(&key, n, open.as_ref().map(|it| &it.text));
+            }
+            conversion.settle(left, before.as_mut().or(open.map(|it| &mut it.text)));
+        }
+        conversion
     }
 
-    /// A message of the process as the editor counts. `None`: as it is. An error: the documents whose texts it takes.
-    /// `asked`: what it answers.
-    pub(super) fn incoming(
-        &mut self,
-        frame: &Frame,
-        asked: Option<&Frame>,
-        usable: Usable,
-    ) -> Result<Option<Frame>, BTreeSet<String>> {
-        let Some(body) = frame.params().or_else(|| frame.result()) else { return Ok(None) };
-        if frame.method() == Some("client/registerCapability") {
-            return Ok(without_deltas(body).map(|it| frame.with_params(&it)));
-        }
-        let document = asked.and_then(document_of);
-        let (encoding, mut unknown) = (self.encoding, BTreeSet::new());
-        let mut recount = |uri: &str, line: u32, character: u32| match self.get_mut(uri, usable) {
-            Some(text) => Some(text.recounted(Position { line, character }, encoding, EDITORS)),
-            None => {
-                unknown.insert(uri.to_owned());
+    /// A message as the process gets it. A document whose text cannot be known counts as ASCII.
+    pub(super) fn outgoing(&mut self, frame: &Frame, files: Files) -> Outgoing {
+        let (Some(method), Some(params)) = (frame.method(), frame.params()) else { return Outgoing::AsItIs };
+        let told = match method {
+            "textDocument/didOpen" => {
+                self.opened(params, &["textDocument"]);
                 None
             }
-        };
-        let recounted = walk::recounted(body, document.as_deref(), &mut recount);
-        let method = asked.and_then(Frame::method).unwrap_or_default();
-        let tokens = match &document {
-            Some(document) if method.starts_with("textDocument/semanticTokens/") => {
-                tokens(body, |line, character| recount(document, line, character))
+            "textDocument/didClose" => {
+                self.closed(params, &["textDocument"]);
+                None
             }
-            Some(_) | None => None,
+            "textDocument/didChange" => self.document_changed(params),
+            "notebookDocument/didOpen" => {
+                self.each(params, &["cellTextDocuments"], Texts::opened);
+                None
+            }
+            "notebookDocument/didClose" => {
+                self.each(params, &["cellTextDocuments"], Texts::closed);
+                None
+            }
+            "notebookDocument/didChange" => self.notebook_changed(params),
+            "workspace/didChangeConfiguration" => None,
+            _ => match self.asked(frame, method, params, files) {
+                Ok(told) => told,
+                Err(files) => return Outgoing::Needs(files),
+            },
         };
-        if !unknown.is_empty() {
-            return Err(unknown);
-        }
-        let tagged = document.filter(|_| ITEMS.contains(&method)).map(|document| {
-            let tag = Tag::of(DOCUMENT, &document);
-            tag.put_answer(method, recounted.as_deref().unwrap_or(body))
-        });
-        let converted = tagged.or(tokens).or(recounted);
-        Ok(converted.map(|it| match frame.params() {
-            Some(_) => frame.with_params(&it),
-            None => frame.with_result(&it),
-        }))
+        told.map_or(Outgoing::AsItIs, |it| Outgoing::Converted(frame.with_params(&it)))
     }
 
-    /// A message as the process gets it. `None`: as it is. A document that is not known counts as ASCII.
-    pub(super) fn outgoing(&mut self, frame: &Frame) -> Option<Frame> {
-        let (method, params) = (frame.method()?, frame.params()?);
-        match method {
-            "textDocument/didOpen" => self.opened(&params[member(params, "textDocument")?]),
-            "textDocument/didClose" => self.closed(&params[member(params, "textDocument")?]),
-            "textDocument/didChange" => {
-                let list = member(params, "contentChanges")?;
-                let list = self.changed(&uri(params, "textDocument")?, &params[list])?;
-                return Some(frame.with_params(&Patch::of(params).set("contentChanges", &list).finish()));
-            }
-            "notebookDocument/didOpen" => self.each(params, &["cellTextDocuments"], Texts::opened),
-            "notebookDocument/didClose" => self.each(params, &["cellTextDocuments"], Texts::closed),
-            "notebookDocument/didChange" => {
-                let cells = path(params, &["change", "cells"])?;
-                let cells = self.cells_changed(&params[cells])?;
-                return Some(
-                    frame.with_params(&Patch::of(params).set_path(&["change", "cells"], &cells).finish()),
-                );
-            }
-            "workspace/didChangeConfiguration" => {}
-            _ => return self.asked(frame, method, params),
-        }
-        None
-    }
-
-    fn opened(&mut self, item: &[u8]) {
-        let [name, said] = values(item, ["uri", "text"]);
+    fn opened(&mut self, params: &[u8], place: &[&str]) {
+        let item = path(params, place).map_or(&b"{}"[..], |it| &params[it]);
+        let [name, said, version] = values(item, ["uri", "text", "version"]);
         let name = name.and_then(|it| text(it, &[]));
         let said = said.and_then(LooseText::of).map(LooseText::into_bytes);
-        if let (Some(name), Some(said)) = (name, said) {
-            self.open.insert(key(&name), Edited::new(said, EDITORS));
+        let (Some(name), Some(mut said)) = (name, said) else { return };
+        let text = Edited::new(said.clone(), EDITORS);
+        let has_halves = LooseText::replace_halves(&mut said);
+        self.forget(key(&name));
+        self.open.insert(key(&name), Open { text, version: version.and_then(number), has_halves });
+    }
+
+    fn closed(&mut self, params: &[u8], place: &[&str]) {
+        if let Some(name) = text(params, &[place, &["uri"]].concat()) {
+            self.forget(key(&name));
         }
     }
 
-    fn closed(&mut self, item: &[u8]) {
-        if let Some(name) = text(item, &["uri"]) {
-            self.open.remove(&key(&name));
+    fn forget(&mut self, key: String) {
+        if let Some(it) = self.open.remove(&key) {
+            self.earlier.note(key, it.version, Was::Text(it.text));
         }
     }
 
-    fn each(&mut self, params: &[u8], place: &[&str], note: fn(&mut Texts, &[u8])) {
+    fn each(&mut self, params: &[u8], place: &[&str], note: fn(&mut Texts, &[u8], &[&str])) {
         let list = path(params, place).map_or(&b"[]"[..], |it| &params[it]);
-        elements(list).for_each(|it| note(self, &list[it]));
+        elements(list).for_each(|it| note(self, &list[it], &[]));
+    }
+
+    fn document_changed(&mut self, params: &[u8]) -> Option<Vec<u8>> {
+        let list = member(params, "contentChanges")?;
+        let document = &params[member(params, "textDocument")?];
+        let list = self.changed(document, &params[list])?;
+        Some(Patch::of(params).set("contentChanges", &list).finish())
+    }
+
+    fn notebook_changed(&mut self, params: &[u8]) -> Option<Vec<u8>> {
+        let cells = path(params, &["change", "cells"])?;
+        let cells = self.cells_changed(&params[cells])?;
+        Some(Patch::of(params).set_path(&["change", "cells"], &cells).finish())
     }
 
     /// The changes of a document as the process gets them. `None`: as they are. A text that has become unknown is
     /// forgotten.
-    fn changed(&mut self, uri: &str, list: &[u8]) -> Option<Vec<u8>> {
-        let key = key(uri);
-        let text = self.open.get_mut(&key)?;
-        let all: Option<Vec<Vec<u8>>> =
-            elements(list).map(|it| change(text, &list[it], self.encoding)).collect();
-        if all.is_none() {
-            self.open.remove(&key);
+    fn changed(&mut self, document: &[u8], list: &[u8]) -> Option<Vec<u8>> {
+        let [name, version] = values(document, ["uri", "version"]);
+        let key = key(&text(name?, &[])?);
+        let mut all = Vec::new();
+        for it in elements(list) {
+            let open = self.open.get_mut(&key)?;
+            let before = open.version;
+            let Some((told, was)) = open.change(&list[it], self.encoding) else {
+                self.forget(key);
+                return None;
+            };
+            self.earlier.note(key.clone(), before, was);
+            all.push(told);
         }
-        Some([b"[".as_slice(), &all?.join(b",".as_slice()), b"]"].concat())
+        self.open.get_mut(&key)?.version = version.and_then(number);
+        Some([b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat())
     }
 
     fn cells_changed(&mut self, cells: &[u8]) -> Option<Vec<u8>> {
@@ -205,7 +239,7 @@ impl Texts {
         let list = &cells[member(cells, "textContent")?];
         let one = |it: &[u8]| {
             let changes = &it[member(it, "changes")?];
-            let changes = self.changed(&uri(it, "document")?, changes)?;
+            let changes = self.changed(&it[member(it, "document")?], changes)?;
             Some(Patch::of(it).set("changes", &changes).finish())
         };
         let mut one = one;
@@ -214,22 +248,43 @@ impl Texts {
         Some(Patch::of(cells).set("textContent", &list).finish())
     }
 
-    /// A request, or a notification that is about no text.
-    fn asked(&mut self, frame: &Frame, method: &str, params: &[u8]) -> Option<Frame> {
-        let document = document_of(frame);
-        let encoding = self.encoding;
-        let mut recount = |uri: &str, line: u32, character: u32| {
-            let text = self.get_mut(uri, Usable::All)?;
-            Some(text.recounted(Position { line, character }, EDITORS, encoding))
-        };
-        let recounted = walk::recounted(params, document.as_deref(), &mut recount);
+    /// A request, or a notification that is about no text. `None`: it stays. An error: the files that are to be read
+    /// first.
+    fn asked(
+        &mut self,
+        frame: &Frame,
+        method: &str,
+        params: &[u8],
+        files: Files,
+    ) -> Result<Option<Vec<u8>>, BTreeSet<PathBuf>> {
+        let (named, places) = walk::places(params, document_of(frame).as_deref());
+        let (encoding, mut parts, mut needed) = (self.encoding, Vec::new(), BTreeSet::new());
+        for (index, place) in places {
+            let Named { uri, .. } = &named[index];
+            match self.known(&key(uri)) {
+                Some(text) => parts.extend(place.counted(text, EDITORS, encoding)),
+                None => needed.extend(file_path(uri)),
+            }
+        }
+        if files == Files::Wanted && !needed.is_empty() {
+            return Err(needed);
+        }
+        let recounted = (!parts.is_empty()).then(|| walk::rewritten(params, parts));
         let params = recounted.as_deref().unwrap_or(params);
         let bare = untagged(method, params);
         // What it streams would not be converted.
         let params = bare.as_deref().unwrap_or(params);
         let whole = member(params, "partialResultToken")
             .map(|_| Patch::of(params).remove("partialResultToken").finish());
-        whole.or(bare).or(recounted).map(|it| frame.with_params(&it))
+        Ok(whole.or(bare).or(recounted))
+    }
+
+    /// The text that the editor's positions in a document are of.
+    fn known(&mut self, key: &str) -> Option<&mut Edited> {
+        match self.open.get_mut(key) {
+            Some(open) => Some(&mut open.text),
+            None => self.read.iter_mut().find(|(name, _)| name == key).map(|(_, text)| text),
+        }
     }
 }
 
@@ -250,7 +305,7 @@ fn without_deltas(params: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The document that a request is about.
-fn document_of(frame: &Frame) -> Option<String> {
+pub(super) fn document_of(frame: &Frame) -> Option<String> {
     let params = frame.params()?;
     text(params, &["textDocument", "uri"])
         .or_else(|| text(params, &["item", "uri"]))
@@ -268,58 +323,48 @@ fn untagged(method: &str, params: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// One change as the process gets it. Changes the text.
-fn change(text: &mut Edited, change: &[u8], to: Encoding) -> Option<Vec<u8>> {
-    let [range, with] = values(change, ["range", "text"]);
-    let with = LooseText::of(with?)?.into_bytes();
-    let Some(range) = range.filter(|it| *it != b"null") else {
-        text.apply(None, &with);
-        return Some(change.to_vec());
-    };
-    let place = |key| {
-        let [line, character] = values(&range[member(range, key)?], ["line", "character"]);
-        Some(Position { line: number(line?)?, character: number(character?)? })
-    };
-    let (start, end) = (place("start")?, place("end")?);
-    let mut json = |at: Position| {
-        let character = text.recounted(at, EDITORS, to);
-        format!(r#"{{"line":{},"character":{character}}}"#, at.line)
-    };
-    let told = format!(r#"{{"start":{},"end":{}}}"#, json(start), json(end));
-    text.apply(Some((start, end)), &with);
-    // Its length would be that of the editor's text.
-    Some(Patch::of(change).set("range", told.as_bytes()).remove("rangeLength").finish())
-}
-
-/// A report of semantic tokens, counted in another way. `None`: it has none, or they cannot be read.
-fn tokens(result: &[u8], mut recount: impl FnMut(u32, u32) -> Option<u32>) -> Option<Vec<u8>> {
-    let data = &result[member(result, "data")?];
-    let numbers: Vec<u32> = elements(data).map(|it| number(&data[it])).collect::<Option<_>>()?;
-    let (mut line, mut at) = (0_u32, 0_u32);
-    let mut told = Vec::with_capacity(numbers.len());
-    let (mut told_line, mut told_at) = (0, 0);
-    for token in numbers.as_chunks::<5>().0 {
-        let [lines, characters, length, kind, modifiers] = *token;
-        (line, at) = match lines {
-            0 => (line, at.checked_add(characters)?),
-            _ => (line.checked_add(lines)?, characters),
+impl Open {
+    /// Applies a change. Gives it as the process gets it, and how to get the text before it. `None`: it cannot be read.
+    ///
+    /// A process cannot have half a surrogate pair. As long as there is one, it gets the whole text instead.
+    fn change(&mut self, change: &[u8], to: Encoding) -> Option<(Vec<u8>, Was)> {
+        let [range, with] = values(change, ["range", "text"]);
+        let with = LooseText::of(with?)?.into_bytes();
+        let has_halves = self.has_halves || LooseText::replace_halves(&mut with.clone());
+        let Some(range) = range.filter(|it| *it != b"null") else {
+            let was = Was::Text(std::mem::replace(&mut self.text, Edited::new(with.clone(), EDITORS)));
+            self.has_halves = false;
+            let told = if has_halves { self.whole() } else { change.to_vec() };
+            return Some((told, was));
         };
-        let start = recount(line, at).unwrap_or(at);
-        let end = at.checked_add(length)?;
-        let end = recount(line, end).unwrap_or(end);
-        let before = if line == told_line { told_at } else { 0 };
-        // Tokens may be in any order only within what the protocol can say.
-        told.extend([
-            line - told_line,
-            start.checked_sub(before)?,
-            end.saturating_sub(start),
-            kind,
-            modifiers,
-        ]);
-        (told_line, told_at) = (line, start);
+        let place = |key| {
+            let [line, character] = values(&range[member(range, key)?], ["line", "character"]);
+            Some(Position { line: number(line?)?, character: number(character?)? })
+        };
+        let (start, end) = (place("start")?, place("end")?);
+        let mut json = |at: Position| {
+            let character = self.text.recounted(at, EDITORS, to);
+            format!(r#"{{"line":{},"character":{character}}}"#, at.line)
+        };
+        let told = format!(r#"{{"start":{},"end":{}}}"#, json(start), json(end));
+        if !has_halves && let Some(replaced) = self.text.change(start, end, &with) {
+            // Its length would be that of the editor's text.
+            let told = Patch::of(change).set("range", told.as_bytes()).remove("rangeLength").finish();
+            return Some((told, Was::Changed(replaced)));
+        }
+        let was = Was::Text(self.text.clone());
+        self.text.apply(Some((start, end)), &with);
+        Some((self.whole(), was))
     }
-    let data: Vec<String> = told.iter().map(u32::to_string).collect();
-    Some(Patch::of(result).set("data", format!("[{}]", data.join(",")).as_bytes()).finish())
+
+    /// A change to the whole text, in which halves that have met are a pair.
+    fn whole(&mut self) -> Vec<u8> {
+        let text = LooseText::quoted(&self.text.clone().finish());
+        let mut text = LooseText::of(&text).unwrap_or_default().into_bytes();
+        self.text = Edited::new(text.clone(), EDITORS);
+        self.has_halves = LooseText::replace_halves(&mut text);
+        [br#"{"text":"#.as_slice(), &LooseText::quoted(&text), b"}"].concat()
+    }
 }
 
 #[cfg(test)]
@@ -376,7 +421,16 @@ mod tests {
     }
 
     fn told(texts: &mut Texts, frame: &Frame) -> Value {
-        params(texts.outgoing(frame).as_ref().unwrap_or(frame))
+        match texts.outgoing(frame, Files::Tried) {
+            Outgoing::Converted(it) => params(&it),
+            Outgoing::AsItIs => params(frame),
+            Outgoing::Needs(files) => panic!("{files:?} have been tried"),
+        }
+    }
+
+    /// What the editor hears of a message of the process.
+    fn heard(texts: &mut Texts, frame: Frame) -> Value {
+        params(&texts.incoming(frame, None).finish().result.unwrap())
     }
 
     proptest! {
@@ -409,9 +463,7 @@ mod tests {
                 for index in 0..=editor.text.len() {
                     // The server spells the URI in another way.
                     let said = json!({"uri": "file:///a b", "range": {"start": server.place(index), "end": server.place(index)}});
-                    let frame = notification("window/showDocument", &said);
-                    let heard = texts.incoming(&frame, None, Usable::Open).unwrap();
-                    let heard = params(heard.as_ref().unwrap_or(&frame));
+                    let heard = heard(&mut texts, notification("window/showDocument", &said));
                     prop_assert_eq!(&heard["range"]["start"], &editor.place(index));
                     let asked = json!({"textDocument": {"uri": "file:///a%20b"}, "position": editor.place(index)});
                     let asked = told(&mut texts, &notification("textDocument/hover", &asked));
@@ -480,19 +532,101 @@ mod tests {
             (of("other", &delta), of("other", &delta)),
         ] {
             let frame = notification("client/registerCapability", &said);
-            let heard = texts.incoming(&frame, None, Usable::Open).unwrap();
-            assert_eq!(params(heard.as_ref().unwrap_or(&frame)), expected);
+            assert_eq!(heard(&mut texts, frame), expected);
         }
     }
 
     #[test]
     fn files_that_were_read_are_kept_up_to_a_size() {
         let mut texts = Texts::new(Encoding::Utf8);
-        for name in ["a", "b", "c"] {
-            texts.note_read(name.to_owned(), "x".repeat(READ_BYTES / 2));
-            texts.trim();
+        for name in ["/a", "/b", "/c"] {
+            let text = Edited::new(vec![b'x'; READ_BYTES / 2], EDITORS);
+            texts.note_read(Path::new(name), text);
         }
-        assert!(texts.get_mut("a", Usable::All).is_none() && texts.get_mut("c", Usable::All).is_some());
-        assert!(texts.get_mut("c", Usable::Open).is_none(), "it may have changed");
+        assert!(texts.known("/a").is_none() && texts.known("/c").is_some());
+        let said = json!({"uri": "file:///c", "range": {"start": {"line": 0, "character": 1}}});
+        let conversion = texts.incoming(notification("window/showDocument", &said), None);
+        assert_eq!(conversion.missing().count(), 1, "it may have changed");
+    }
+
+    fn edit(version: u32, from: u32, to: u32, text: &str) -> Frame {
+        let at = |character: u32| json!({"line": 0, "character": character});
+        // Halves of pairs are written as they are.
+        let change = json!({"range": {"start": at(from), "end": at(to)}, "text": "T"});
+        let document = json!({"uri": "u", "version": version});
+        let params = json!({"textDocument": document, "contentChanges": [change]}).to_string();
+        Frame::notification("textDocument/didChange", Some(params.replace('T', text).as_bytes()))
+    }
+
+    #[test]
+    fn change_that_cuts_a_character_is_told_as_the_whole_text() {
+        for encoding in [Encoding::Utf8, Encoding::Utf32] {
+            let mut texts = Texts::new(encoding);
+            let item = json!({"uri": "u", "languageId": "x", "version": 1, "text": "a😀b"});
+            told(&mut texts, &notification("textDocument/didOpen", &json!({"textDocument": item})));
+            for (change, whole) in [
+                (edit(2, 2, 3, ""), Some("a\u{fffd}b")),
+                // As long as a half is in it.
+                (edit(3, 3, 3, "c"), Some("a\u{fffd}bc")),
+                (edit(4, 2, 2, r"\ude00"), Some("a😀bc")),
+                (edit(5, 1, 2, ""), Some("a\u{fffd}bc")),
+                (edit(6, 0, 1, r"\ud83d"), Some("😀bc")),
+                (edit(7, 1, 1, "x"), Some("\u{fffd}x\u{fffd}bc")),
+                (edit(8, 0, 3, "é"), Some("ébc")),
+                (edit(9, 3, 3, "d"), None),
+            ] {
+                let change = &told(&mut texts, &change)["contentChanges"][0];
+                assert_eq!(change["text"].as_str().filter(|_| change["range"].is_null()), whole);
+            }
+            let end = json!({"textDocument": {"uri": "u"}, "position": {"line": 0, "character": 4}});
+            let end = told(&mut texts, &notification("textDocument/hover", &end));
+            let expected = if encoding == Encoding::Utf8 { 5 } else { 4 };
+            assert_eq!(end["position"]["character"], expected);
+        }
+    }
+
+    #[test]
+    fn half_of_a_character_has_the_place_of_what_stands_for_it() {
+        let mut texts = Texts::new(Encoding::Utf8);
+        let item = json!({"uri": "u", "languageId": "x", "version": 1, "text": "😀b"});
+        told(&mut texts, &notification("textDocument/didOpen", &json!({"textDocument": item})));
+        let at = |texts: &mut Texts, character: u32| {
+            let asked =
+                json!({"textDocument": {"uri": "u"}, "position": {"line": 0, "character": character}});
+            told(texts, &notification("textDocument/hover", &asked))["position"]["character"].clone()
+        };
+        assert_eq!([0, 1, 2, 3].map(|it| at(&mut texts, it)), [0, 0, 4, 5], "the start of the character");
+        told(&mut texts, &edit(2, 1, 1, "x"));
+        assert_eq!([0, 1, 2, 3, 4].map(|it| at(&mut texts, it)), [0, 3, 4, 7, 8]);
+    }
+
+    #[test]
+    fn place_is_in_the_text_of_its_version_or_of_the_request() {
+        let mut texts = Texts::new(Encoding::Utf8);
+        let item = json!({"uri": "u", "languageId": "x", "version": 1, "text": "éééx"});
+        told(&mut texts, &notification("textDocument/didOpen", &json!({"textDocument": item})));
+        let asked = notification("textDocument/hover", &json!({"textDocument": {"uri": "u"}}));
+        let asked = Asked { frame: &asked, n_changes: texts.n_changes() };
+        told(&mut texts, &edit(2, 0, 1, "xx"));
+        let said = |version: Value| {
+            let place = json!({"line": 0, "character": 4});
+            json!({"uri": "u", "version": version, "range": {"start": place, "end": place}})
+        };
+        let character = |it: &Value| it["range"]["start"]["character"].clone();
+        let publish = |version: Value| notification("textDocument/publishDiagnostics", &said(version));
+        assert_eq!(character(&heard(&mut texts, publish(json!(null)))), 3);
+        for is_open in [true, false] {
+            let [one, two] = [1, 2].map(|it| character(&heard(&mut texts, publish(json!(it)))));
+            assert_eq!((one, two), (json!(2), json!(3)), "{is_open}");
+            for (version, expected) in [(json!(null), 2), (json!(2), 3), (json!(7), 2)] {
+                let said = said(version).to_string();
+                let answer = Frame::response(crate::rpc::RawId::from(1), said.as_bytes());
+                let answer = texts.incoming(answer, Some(asked)).finish().result.unwrap();
+                let answer: Value = serde_json::from_slice(answer.result().unwrap()).unwrap();
+                assert_eq!(character(&answer), expected, "{is_open}: {said}");
+            }
+            let close = json!({"textDocument": {"uri": "u"}});
+            texts.outgoing(&notification("textDocument/didClose", &close), Files::Tried);
+        }
     }
 }

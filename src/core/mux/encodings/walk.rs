@@ -1,12 +1,12 @@
-//! Visits the positions in JSON text of the protocol, and replaces their characters.
+//! Finds the positions in JSON text of the protocol.
 //!
 //! Knows no method: **a position is an object with a line and a character**, and the document that it is in is the one
-//! that the objects around it name. What only its maker understands (`data`, `arguments`) stays as it is.
+//! that the objects around it name. What only its maker understands (`data`, `arguments`) has no positions.
 
 use std::{borrow::Cow, ops::Range};
 
 use crate::{
-    core::mux::session::documents::number,
+    core::mux::session::documents::{Position, number},
     rpc::{decode, elements, members, path},
 };
 
@@ -16,55 +16,76 @@ const DEEPEST: usize = 300;
 /// Under these keys is what only a server, or only a person understands.
 const OPAQUE: [&str; 4] = ["arguments", "data", "initializationOptions", "settings"];
 
+/// Only the replacement of a range has one of these.
+const EDITS: [&str; 2] = ["newText", "snippet"];
+
 /// Line and character of both ends of a folding range, which has no positions.
 const FOLDING: [(&str, &str); 2] = [("startLine", "startCharacter"), ("endLine", "endCharacter")];
 
-/// Gives the new character of a position in a document. `None`: it stays.
-pub(super) type Recount<'a> = &'a mut dyn FnMut(&str, u32, u32) -> Option<u32>;
-
-/// The text with other characters in its positions. `None`: nothing changes. `document` is the one that is meant where
-/// no other is named.
-pub(super) fn recounted(json: &[u8], document: Option<&str>, recount: Recount<'_>) -> Option<Vec<u8>> {
-    let mut walk = Walk { json, recount, found: Vec::new() };
-    walk.value(0..json.len(), document, 0);
-    let Walk { mut found, .. } = walk;
-    if found.is_empty() {
-        return None;
-    }
-    found.sort_by_key(|(at, _)| at.start);
-    let (mut out, mut copied) = (Vec::with_capacity(json.len() + found.len()), 0);
-    for (at, character) in found {
-        out.extend_from_slice(&json[copied..at.start]);
-        out.extend_from_slice(character.to_string().as_bytes());
-        copied = at.end;
-    }
-    out.extend_from_slice(&json[copied..]);
-    Some(out)
+/// A document as a message names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) uri: String,
+    pub(super) version: Option<u32>,
 }
 
-struct Walk<'a, 'r> {
+/// A position in a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Where its character stands in the text of the message.
+    pub(super) at: Range<usize>,
+    pub(super) position: Position,
+    pub(super) of: Of,
+}
+
+/// What a position is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// An edit, which does harm in a wrong place.
+    Edit,
+    Other,
+}
+
+/// The positions in a message that may count in another way, each with the index of its document. `document` is the one
+/// that is meant where no other is named.
+pub(super) fn places(json: &[u8], document: Option<&str>) -> (Vec<Named>, Vec<(usize, Place)>) {
+    let named = document.map(|it| Named { uri: it.to_owned(), version: None });
+    let around = Around { document: named.as_ref().map(|_| 0), of: Of::Other };
+    let mut walk = Walk { json, named: named.into_iter().collect(), found: Vec::new() };
+    walk.value(0..json.len(), around, 0);
+    (walk.named, walk.found)
+}
+
+/// What the objects around a value say.
+#[derive(Clone, Copy)]
+struct Around {
+    /// The index of the document.
+    document: Option<usize>,
+    of: Of,
+}
+
+struct Walk<'a> {
     json: &'a [u8],
-    recount: Recount<'r>,
-    /// The characters that change, and what they become.
-    found: Vec<(Range<usize>, u32)>,
+    named: Vec<Named>,
+    found: Vec<(usize, Place)>,
 }
 
-impl<'a> Walk<'a, '_> {
-    fn value(&mut self, at: Range<usize>, document: Option<&str>, depth: usize) {
+impl<'a> Walk<'a> {
+    fn value(&mut self, at: Range<usize>, around: Around, depth: usize) {
         let raw: &'a [u8] = &self.json[at.clone()];
         match raw.trim_ascii_start().first() {
             Some(b'{' | b'[') if depth == DEEPEST => {}
-            Some(b'{') => self.object(raw, at.start, document, depth + 1),
+            Some(b'{') => self.object(raw, at.start, around, depth + 1),
             Some(b'[') => {
                 for it in elements(raw) {
-                    self.value(at.start + it.start..at.start + it.end, document, depth + 1);
+                    self.value(at.start + it.start..at.start + it.end, around, depth + 1);
                 }
             }
             Some(_) | None => {}
         }
     }
 
-    fn object(&mut self, raw: &'a [u8], start: usize, document: Option<&str>, depth: usize) {
+    fn object(&mut self, raw: &'a [u8], start: usize, around: Around, depth: usize) {
         let all: Vec<(Cow<'a, str>, Range<usize>)> = members(raw).collect();
         // The last one counts.
         let get = |key: &str| all.iter().rfind(|(name, _)| name == key).map(|(_, at)| at.clone());
@@ -72,49 +93,82 @@ impl<'a> Walk<'a, '_> {
         let text_at = |key: &str| decode(&raw[get(key)?]);
         if let (Some(line), Some(_), Some(at)) = (number_at("line"), number_at("character"), get("character"))
         {
-            return self.position(raw, at, start, document, line);
+            return self.position(raw, at, start, around, line);
         }
         for (line, character) in FOLDING {
             if let (Some(line), Some(at)) = (number_at(line), get(character)) {
-                self.position(raw, at, start, document, line);
+                self.position(raw, at, start, around, line);
             }
         }
-        let inner = |key: &str| get(key).and_then(|at| decode(&raw[at.clone()][path(&raw[at], &["uri"])?]));
-        let own = text_at("uri").or_else(|| inner("textDocument"));
-        let document = own.as_deref().or(document);
-        let target = text_at("targetUri");
-        let caller = inner("from");
+        let inner = |key: &str| {
+            let object = &raw[get(key)?];
+            let uri = decode(&object[path(object, &["uri"])?])?.into_owned();
+            let version = path(object, &["version"]).and_then(|it| number(&object[it]));
+            Some(Named { uri, version })
+        };
+        let own = text_at("uri").map(|it| Named { uri: it.into_owned(), version: number_at("version") });
+        let own = own.or_else(|| inner("textDocument")).map(|it| self.name(it));
+        let is_edit = around.of == Of::Edit || EDITS.iter().any(|it| get(it).is_some());
+        let around =
+            Around { document: own.or(around.document), of: if is_edit { Of::Edit } else { Of::Other } };
+        let of_other = |walk: &mut Self, other: Option<Named>| match other {
+            Some(it) => Around { document: Some(walk.name(it)), ..around },
+            None => around,
+        };
+        let target = text_at("targetUri").map(|it| Named { uri: it.into_owned(), version: None });
+        let target = of_other(self, target);
+        let caller = of_other(self, inner("from"));
         for (key, at) in &all {
             let at = start + at.start..start + at.end;
             match &**key {
                 key if OPAQUE.contains(&key) => {}
-                "targetRange" | "targetSelectionRange" => {
-                    self.value(at, target.as_deref().or(document), depth);
+                "targetRange" | "targetSelectionRange" => self.value(at, target, depth),
+                "fromRanges" => self.value(at, caller, depth),
+                "changes" | "relatedDocuments" if self.json[at.start] == b'{' => {
+                    self.by_document(at, around, depth);
                 }
-                "fromRanges" => self.value(at, caller.as_deref().or(document), depth),
-                "changes" | "relatedDocuments" if self.json[at.start] == b'{' => self.by_document(at, depth),
-                _ => self.value(at, document, depth),
+                _ => self.value(at, around, depth),
             }
         }
     }
 
     /// An object whose keys are documents.
-    fn by_document(&mut self, at: Range<usize>, depth: usize) {
+    fn by_document(&mut self, at: Range<usize>, around: Around, depth: usize) {
         let raw: &'a [u8] = &self.json[at.clone()];
         for (uri, it) in members(raw) {
-            self.value(at.start + it.start..at.start + it.end, Some(&uri), depth + 1);
+            let document = Some(self.name(Named { uri: uri.into_owned(), version: None }));
+            self.value(at.start + it.start..at.start + it.end, Around { document, ..around }, depth + 1);
         }
     }
 
-    fn position(&mut self, raw: &[u8], at: Range<usize>, start: usize, document: Option<&str>, line: u32) {
-        let (Some(document), Some(character)) = (document, number(&raw[at.clone()])) else { return };
+    fn name(&mut self, it: Named) -> usize {
+        self.named.push(it);
+        self.named.len() - 1
+    }
+
+    fn position(&mut self, raw: &[u8], at: Range<usize>, start: usize, around: Around, line: u32) {
+        let (Some(document), Some(character)) = (around.document, number(&raw[at.clone()])) else { return };
         // The beginning of a line is that in any encoding.
         if character == 0 {
             return;
         }
-        let counted = (self.recount)(document, line, character).filter(|it| *it != character);
-        self.found.extend(counted.map(|it| (start + at.start..start + at.end, it)));
+        let position = Position { line, character };
+        let at = start + at.start..start + at.end;
+        self.found.push((document, Place { at, position, of: around.of }));
     }
+}
+
+/// The text with other parts in these places.
+pub(super) fn rewritten(json: &[u8], mut parts: Vec<(Range<usize>, Vec<u8>)>) -> Vec<u8> {
+    parts.sort_by_key(|(at, _)| at.start);
+    let (mut out, mut copied) = (Vec::with_capacity(json.len() + parts.len()), 0);
+    for (at, with) in parts {
+        out.extend_from_slice(&json[copied..at.start]);
+        out.extend_from_slice(&with);
+        copied = at.end;
+    }
+    out.extend_from_slice(&json[copied..]);
+    out
 }
 
 #[cfg(test)]
@@ -125,16 +179,19 @@ mod tests {
 
     /// Each character becomes that of its document: 100 more in `a`, 200 more in `b`.
     fn walked(document: Option<&str>, value: &Value) -> Value {
-        let mut recount = |document: &str, _: u32, character: u32| match document {
-            "a" => Some(character + 100),
-            "b" => Some(character + 200),
-            _ => None,
-        };
         let json = value.to_string();
-        match recounted(json.as_bytes(), document, &mut recount) {
-            Some(it) => serde_json::from_slice(&it).unwrap(),
-            None => value.clone(),
-        }
+        let (named, found) = places(json.as_bytes(), document);
+        let more = |document: &str| match document {
+            "a" => 100,
+            "b" => 200,
+            _ => 0,
+        };
+        let part = |(document, it): (usize, Place)| {
+            let character = it.position.character + more(&named[document].uri);
+            (it.at, character.to_string().into_bytes())
+        };
+        let parts = found.into_iter().map(part).collect();
+        serde_json::from_slice(&rewritten(json.as_bytes(), parts)).unwrap()
     }
 
     fn place(character: u32) -> Value {
@@ -199,15 +256,41 @@ mod tests {
 
     #[test]
     fn text_stays_byte_for_byte_but_for_characters() {
-        let mut recount = |_: &str, _: u32, character: u32| Some(character + 1);
         let json = br#" { "x" : 1.50e1, "\u0075ri":"a" , "range":{"end":{ "character" : 9,"line":1.0},"start":{"line":7,"character":1.0}} , "n":null} "#;
         let after = br#" { "x" : 1.50e1, "\u0075ri":"a" , "range":{"end":{ "character" : 10,"line":1.0},"start":{"line":7,"character":2}} , "n":null} "#;
-        assert_eq!(recounted(json, None, &mut recount).as_deref(), Some(&after[..]));
+        let (_, found) = places(json, None);
+        let one_more = |it: &Place| (it.position.character + 1).to_string().into_bytes();
+        let parts = found.into_iter().map(|(_, it)| (it.at.clone(), one_more(&it))).collect();
+        assert_eq!(rewritten(json, parts), after);
+    }
+
+    #[test]
+    fn position_has_the_version_of_its_document_and_may_be_of_an_edit() {
+        let named = |value: &Value| {
+            let (named, found) = places(value.to_string().as_bytes(), Some("a"));
+            found.into_iter().map(|(index, it)| (named[index].version, it.of)).collect::<Vec<_>>()
+        };
+        let (range, of) = (json!({"start": place(0), "end": place(5)}), Of::Other);
+        let edits = json!([{"range": range, "newText": ""}]);
+        for (value, expected) in [
+            (json!({"range": range}), (None, of)),
+            (json!({"uri": "b", "version": 3, "diagnostics": [{"range": range}]}), (Some(3), of)),
+            (json!({"uri": "b", "version": null, "diagnostics": [{"range": range}]}), (None, of)),
+            (json!({"textDocument": {"uri": "b", "version": 4}, "edits": edits}), (Some(4), Of::Edit)),
+            (json!({"changes": {"b": edits}}), (None, Of::Edit)),
+            (json!({"range": range, "snippet": {"kind": "snippet", "value": ""}}), (None, Of::Edit)),
+        ] {
+            assert_eq!(named(&value), [expected], "{value}");
+        }
     }
 
     #[test]
     fn deep_nesting_is_left_alone() {
-        let json = [b"[".repeat(10_000), b"]".repeat(10_000)].concat();
-        assert_eq!(recounted(&json, Some("a"), &mut |_, _, _| None), None);
+        let within = |depth: usize| {
+            let place = br#"{"line":1,"character":5}"#;
+            [b"[".repeat(depth), place.to_vec(), b"]".repeat(depth)].concat()
+        };
+        let n_found = |depth| places(&within(depth), Some("a")).1.len();
+        assert_eq!((n_found(DEEPEST - 1), n_found(DEEPEST), n_found(10_000)), (1, 0, 0));
     }
 }

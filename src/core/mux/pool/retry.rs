@@ -151,7 +151,7 @@ impl Mux {
     }
 
     fn fate(&self, pending: &Pending, next: Successor, server: &Server) -> Fate {
-        let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
+        let Marks { cancelled, first, streamed, waits_for_user: _, n_changes: _ } = pending.marks;
         if !pending.owner.is_client() || !matches!(pending.purpose, Purpose::Plain) {
             return Fate::Dropped;
         }

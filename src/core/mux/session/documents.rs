@@ -18,7 +18,7 @@ use self::{
 };
 pub(in crate::core::mux) use self::{
     changes::{Position, number},
-    edited::Edited,
+    edited::{Edited, Replaced},
 };
 use crate::rpc::{LooseText, Patch, member, path, text};
 

@@ -58,7 +58,7 @@ fn with_odd(encoding: &str, text: &str) -> Stage {
     initialize(&mut it, &json!({"general": {"positionEncodings": ["utf-16"]}}));
     let mut odd = json!({
         "textDocumentSync": 2, "completionProvider": {"resolveProvider": true}, "definitionProvider": true,
-        "renameProvider": true, "callHierarchyProvider": true,
+        "renameProvider": true, "callHierarchyProvider": true, "codeActionProvider": true,
         "semanticTokensProvider": {"legend": {"tokenTypes": ["t"], "tokenModifiers": []}, "full": {"delta": true}},
     });
     odd["positionEncoding"] = json!(encoding);
@@ -95,8 +95,10 @@ fn result(it: &mut Stage) -> Value {
     told.pop().unwrap()["result"].take()
 }
 
+/// Answers all that the shell is asked to read.
 fn read(it: &mut Stage, text: Option<&str>) {
-    for path in std::mem::take(&mut it.to_read) {
+    while !it.to_read.is_empty() {
+        let path = it.to_read.remove(0);
         it.event(Event::FileRead { path, text: text.map(str::to_owned) });
     }
 }
@@ -197,26 +199,164 @@ fn places_in_a_file_that_is_not_open_wait_for_its_text_in_order() {
     assert_eq!(result(&mut it)[0]["fromRanges"], json!([span(0, 1, 3)]));
 }
 
+/// A change of the open document, which both members hear.
+fn change(it: &mut Stage, version: u32, range: &Value, text: &str) {
+    let document = json!({"uri": OPEN, "version": version});
+    let params = json!({"textDocument": document, "contentChanges": [{"range": range, "text": text}]});
+    it.editor(json!({"method": "textDocument/didChange", "params": params}));
+    it.take(backend(A));
+    it.take(backend(B));
+}
+
 #[test]
-fn places_in_a_file_without_text_are_no_answer() {
-    let mut it = with_odd("utf-8", "");
+fn answer_has_places_of_the_text_before_the_request() {
+    let mut it = with_odd("utf-8", "é😀x\n");
     ask(&mut it, 1, "textDocument/definition", &at(OPEN));
     let asked = only(&mut it, A);
-    answer(&mut it, A, &asked, &json!({"uri": OTHER, "range": span(0, 6, 7)}));
-    read(&mut it, None);
+    change(&mut it, 2, &span(0, 0, 1), "abcd");
+    change(&mut it, 3, &span(0, 0, 0), "\n");
+    ask(&mut it, 2, "textDocument/definition", &at(OPEN));
+    let later = only(&mut it, A);
+    change(&mut it, 4, &span(0, 0, 0), "\n");
+    answer(&mut it, A, &asked, &json!({"uri": OPEN, "range": span(0, 6, 7)}));
+    assert_eq!(result(&mut it)["range"], span(0, 3, 4));
+    answer(&mut it, A, &later, &json!({"uri": OPEN, "range": span(1, 8, 9)}));
+    assert_eq!(result(&mut it)["range"], span(1, 6, 7));
+    // The list says of which text it is.
+    let mut list = publish(OPEN, &span(0, 6, 7));
+    list["params"]["version"] = json!(1);
+    it.server(A, list);
     let told = it.take(EDITOR).pop().unwrap();
-    assert!(told["error"]["message"].as_str().unwrap().contains(OTHER), "{told}");
+    assert_eq!(told["params"]["diagnostics"][0]["range"], span(0, 3, 4), "{told}");
+}
 
-    it.server(A, json!({"id": 9, "method": "workspace/applyEdit", "params": {"edit": {"changes": {"untitled:1": [{"range": span(0, 1, 2), "newText": ""}]}}}}));
+#[test]
+fn answer_that_waits_for_a_file_has_places_of_the_text_before_the_request() {
+    let mut it = with_odd("utf-8", "é😀x\n");
+    ask(&mut it, 1, "textDocument/definition", &at(OPEN));
+    let asked = only(&mut it, A);
+    answer(&mut it, A, &asked, &json!([OPEN, OTHER].map(|uri| json!({"uri": uri, "range": span(0, 6, 7)}))));
+    change(&mut it, 2, &span(0, 0, 1), "");
+    read(&mut it, Some("éééx"));
+    let found = result(&mut it);
+    assert_eq!((&found[0]["range"], &found[1]["range"]), (&span(0, 3, 4), &span(0, 3, 4)));
+}
+
+#[test]
+fn place_in_a_file_without_text_stays_and_the_others_are_right() {
+    let mut it = with_odd("utf-8", "é😀x\n");
+    ask(&mut it, 1, "textDocument/definition", &at(OPEN));
+    let asked = only(&mut it, A);
+    let places = [OPEN, "file:///w/binary", OTHER, "untitled:1"];
+    let places = places.map(|uri| json!({"uri": uri, "range": span(0, 6, 7)}));
+    answer(&mut it, A, &asked, &json!(places));
     assert!(it.take(EDITOR).is_empty());
-    assert!(only(&mut it, A)["error"]["message"].as_str().unwrap().contains("untitled:1"));
+    assert_eq!(it.to_read, ["/w/binary", "/w/other"].map(std::path::PathBuf::from));
+    for (path, text) in it.to_read.clone().into_iter().zip([None, Some("éééx".to_owned())]) {
+        it.event(Event::FileRead { path, text });
+    }
+    let found = result(&mut it);
+    let found: Vec<&Value> = found.as_array().unwrap().iter().map(|it| &it["range"]).collect();
+    assert_eq!(found, [&span(0, 3, 4), &span(0, 6, 7), &span(0, 3, 4), &span(0, 6, 7)]);
 
+    it.to_read.clear();
     it.server(A, publish(OTHER, &span(0, 6, 7)));
     read(&mut it, None);
     it.pass(Duration::from_millis(11));
+    let told = it.take(EDITOR).pop().unwrap();
+    assert_eq!(told["params"]["diagnostics"][0]["range"], span(0, 6, 7));
+}
+
+#[test]
+fn edit_in_a_file_without_text_reaches_nobody() {
+    let mut it = with_odd("utf-8", "é😀x\n");
+    let edit = |uri: &str| json!({"changes": {uri: [{"range": span(0, 2, 6), "newText": ""}]}});
+    ask(
+        &mut it,
+        1,
+        "textDocument/rename",
+        &json!({"textDocument": {"uri": OPEN}, "position": place(0, 0), "newName": "n"}),
+    );
+    let asked = only(&mut it, A);
+    let mut both = edit(OPEN);
+    both["changes"][OTHER] = edit(OTHER)["changes"][OTHER].clone();
+    answer(&mut it, A, &asked, &both);
+    read(&mut it, None);
+    let told = it.take(EDITOR).pop().unwrap();
+    assert!(told["error"]["message"].as_str().unwrap().contains(OTHER), "half of a rename does harm: {told}");
+
+    it.server(A, json!({"id": 9, "method": "workspace/applyEdit", "params": {"edit": edit("untitled:1")}}));
     assert!(it.take(EDITOR).is_empty());
-    it.server(A, publish(OTHER, &span(0, 0, 0)));
-    assert_eq!(it.take(EDITOR).len(), 1, "a line begins where it begins");
+    assert!(only(&mut it, A)["error"]["message"].as_str().unwrap().contains("untitled:1"));
+
+    // Of a list of actions only that one is left out.
+    ask(
+        &mut it,
+        2,
+        "textDocument/codeAction",
+        &json!({"textDocument": {"uri": OPEN}, "range": span(0, 0, 0), "context": {"diagnostics": []}}),
+    );
+    let asked = only(&mut it, A);
+    let actions = [OTHER, OPEN].map(|uri| json!({"title": uri, "edit": edit(uri)}));
+    answer(&mut it, A, &asked, &json!([actions[0], {"title": "bare"}, actions[1]]));
+    read(&mut it, None);
+    let told = result(&mut it);
+    let titles: Vec<&Value> = told.as_array().unwrap().iter().map(|it| &it["title"]).collect();
+    assert_eq!(titles, ["bare", OPEN]);
+    assert_eq!(told[1]["edit"]["changes"][OPEN][0]["range"], span(0, 1, 3));
+}
+
+#[test]
+fn files_are_read_a_few_at_a_time_and_the_rest_after_them() {
+    let mut it = with_odd("utf-8", "");
+    ask(&mut it, 1, "textDocument/definition", &at(OPEN));
+    let asked = only(&mut it, A);
+    let places = (0..30).map(|n| json!({"uri": format!("file:///w/{n}"), "range": span(0, 6, 7)}));
+    answer(&mut it, A, &asked, &places.collect::<Value>());
+    assert_eq!(it.to_read.len(), 8);
+    read(&mut it, Some("éééx"));
+    let found = result(&mut it);
+    assert!(found.as_array().unwrap().iter().all(|it| it["range"] == span(0, 3, 4)), "{found}");
+}
+
+#[test]
+fn message_with_a_place_in_an_unopened_file_waits_for_its_text_in_order() {
+    for (text, expected) in [(Some("éééx"), span(0, 6, 7)), (None, span(0, 3, 4))] {
+        let mut it = with_odd("utf-8", "é");
+        let item = json!({"name": "n", "kind": 1, "uri": OTHER, "range": span(0, 3, 4), "selectionRange": span(0, 3, 4)});
+        ask(&mut it, 1, "callHierarchy/incomingCalls", &json!({"item": item}));
+        change(&mut it, 2, &span(0, 1, 1), "é");
+        ask(
+            &mut it,
+            2,
+            "textDocument/definition",
+            &json!({"textDocument": {"uri": OPEN}, "position": place(0, 2)}),
+        );
+        assert!(it.told(A).is_empty(), "what comes behind must not overtake it");
+        read(&mut it, text);
+        let told = it.take(backend(A));
+        let methods: Vec<String> = told.iter().map(name).collect();
+        assert_eq!(
+            methods,
+            ["callHierarchy/incomingCalls", "textDocument/didChange", "textDocument/definition"]
+        );
+        assert_eq!(told[0]["params"]["item"]["range"], expected);
+        assert_eq!(told[1]["params"]["contentChanges"][0]["range"], span(0, 2, 2));
+        assert_eq!(told[2]["params"]["position"], place(0, 4), "in the text with the change");
+    }
+}
+
+#[test]
+fn messages_that_wait_are_sent_before_a_process_ends() {
+    let mut it = with_odd("utf-8", "");
+    let item = json!({"name": "n", "kind": 1, "uri": OTHER, "range": span(0, 3, 4), "selectionRange": span(0, 3, 4)});
+    ask(&mut it, 1, "callHierarchy/incomingCalls", &json!({"item": item}));
+    it.editor(json!({"id": 2, "method": "shutdown"}));
+    it.editor(json!({"method": "exit"}));
+    it.pass(Duration::from_mins(1));
+    let told = it.told(A);
+    assert_eq!(told[..2], ["callHierarchy/incomingCalls", "shutdown"], "{told:?}");
+    assert!(told.contains(&"exit".to_owned()), "{told:?}");
 }
 
 #[test]

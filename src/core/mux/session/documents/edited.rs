@@ -54,6 +54,21 @@ struct At {
     pair: Option<[u8; 6]>,
 }
 
+/// What a change has replaced.
+#[derive(Clone, Debug)]
+pub(in crate::core::mux) struct Replaced {
+    /// The new text, by its bytes.
+    range: Range<usize>,
+    before: Vec<u8>,
+}
+
+impl Replaced {
+    /// How many bytes are kept for it.
+    pub(in crate::core::mux) fn len(&self) -> usize {
+        self.before.len()
+    }
+}
+
 /// A text with the data for changing it.
 #[derive(Clone, Debug)]
 pub(in crate::core::mux) struct Edited {
@@ -92,7 +107,7 @@ impl Edited {
     }
 
     /// The current text.
-    pub(super) fn finish(self) -> Vec<u8> {
+    pub(in crate::core::mux) fn finish(self) -> Vec<u8> {
         let Edited { mut bytes, gap, .. } = self;
         bytes.drain(gap);
         bytes
@@ -106,6 +121,29 @@ impl Edited {
                 self.replace(range, with);
             }
         }
+    }
+
+    /// Replaces what is between two positions, so that it can be undone. `None`: one of them cuts a surrogate pair.
+    pub(in crate::core::mux) fn change(
+        &mut self,
+        one: Position,
+        other: Position,
+        with: &[u8],
+    ) -> Option<Replaced> {
+        let [start, end] = [one.min(other), other.max(one)].map(|it| self.offset(it));
+        if start.pair.or(end.pair).is_some() {
+            return None;
+        }
+        let range = start.byte..end.byte;
+        self.seek(range.start);
+        let before = self.bytes[self.gap.end..][..range.len()].to_vec();
+        self.replace(range.clone(), with);
+        Some(Replaced { range: range.start..range.start + with.len(), before })
+    }
+
+    /// Undoes a change. Later ones must have been undone.
+    pub(in crate::core::mux) fn undo(&mut self, it: &Replaced) {
+        self.replace(it.range.clone(), &it.before);
     }
 
     pub(in crate::core::mux) fn len(&self) -> usize {

@@ -15,10 +15,13 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// Answers [`Effect::FindRoot`](crate::core::event::Effect::FindRoot).
 pub(super) fn find(it: FindRoot, events: &Events) {
-    let (events, member) = (events.clone(), it.member.clone());
+    let (events, member, folder) = (events.clone(), it.member.clone(), it.folder.clone());
     spawn_local(async move {
         let search = spawn_blocking(move || nearest_root(&it));
-        let root = timeout(WAIT, search).await.ok().and_then(Result::ok).flatten();
-        events.tell(Event::RootFound(RootFound { member, root }));
+        let (root, unsearched) = match timeout(WAIT, search).await {
+            Ok(found) => (found.ok().flatten(), None),
+            Err(_) => (None, Some(folder)),
+        };
+        events.tell(Event::RootFound(RootFound { member, root, unsearched }));
     });
 }

@@ -187,9 +187,12 @@ impl Mux {
             self.keep_for_member(id, frame);
         }
         for frame in self.open_documents() {
-            if self.is_for(id, &TextDocument::of(frame.params().unwrap_or(b"null"))) {
+            let document = TextDocument::of(frame.params().unwrap_or(b"null"));
+            if self.is_for(id, &document) {
                 self.keep_for_member(id, &frame);
-                self.look_for_root(id, &TextDocument::of(frame.params().unwrap_or(b"null")));
+                if let Some(uri) = document.uri() {
+                    self.look_for_root(id, uri);
+                }
                 if let Some(group) = self.group.as_deref_mut() {
                     group.unclaimed.closed(frame.params().unwrap_or(b"null"));
                 }

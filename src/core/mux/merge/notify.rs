@@ -9,7 +9,10 @@ use crate::{
         event::ServerId,
         mux::{
             Mux,
-            merge::abilities::{Abilities, SyncKind, TextDocument},
+            merge::{
+                abilities::{Abilities, SyncKind, TextDocument},
+                roots::CHANGED as CHANGED_FOLDERS,
+            },
             pool::backend::Backend,
             routes::Keep,
             servers::Server,
@@ -84,8 +87,10 @@ impl Mux {
         let concerned: Vec<ServerId> = self.servers.ids().filter(is_meant).collect();
         if method == "textDocument/didOpen" {
             self.start_for_document(&concerned);
-            for id in &concerned {
-                self.look_for_root(*id, &document);
+            if let Some(uri) = document.uri() {
+                for id in &concerned {
+                    self.look_for_root(*id, uri);
+                }
             }
         }
         if concerned.is_empty() {
@@ -119,6 +124,9 @@ impl Mux {
                 Some(params) => self.notify_primary(primary, keep, &frame.with_params(&params)),
                 None => self.notify_primary(primary, keep, frame),
             }
+        }
+        if method == CHANGED_FOLDERS {
+            self.servers.ids().for_each(|id| self.renew_roots(id, params));
         }
     }
 
@@ -173,7 +181,7 @@ impl Mux {
     /// Whether a message of the editor is for a member, or for another one by its method.
     fn is_meant_for(&self, id: ServerId, method: &str, document: &TextDocument<'_>) -> bool {
         let handler = self.handler(method);
-        let is_folders = method == "workspace/didChangeWorkspaceFolders";
+        let is_folders = method == CHANGED_FOLDERS;
         handler.is_none_or(|it| it == id)
             && !(is_folders && self.has_own_root(id))
             && self.is_for(id, document)

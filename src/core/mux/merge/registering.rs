@@ -15,6 +15,7 @@ use crate::{
             merge::{
                 capabilities::{EXECUTE_COMMAND, capabilities, strings},
                 group::Group,
+                roots::CHANGED as CHANGED_FOLDERS,
                 union::{self, Addition},
             },
         },
@@ -99,6 +100,7 @@ impl Mux {
         params: &Bytes,
     ) -> Option<Bytes> {
         let server = self.backend(process.backend)?.server;
+        let has_wanted_folders = self.wants(server, CHANGED_FOLDERS, b"{}");
         let group = self.group.as_deref_mut()?;
         let registers = group.member_mut(server)?;
         if let Some(abilities) = &mut registers.abilities {
@@ -107,6 +109,9 @@ impl Mux {
         group.note_commands();
         if has_method(params, PULL) {
             self.begin_pulling(server);
+        }
+        if !has_wanted_folders && let Some(frame) = self.further_folders(process) {
+            self.notify_backend(process.backend, &frame);
         }
         self.tell_registrations(process, params)
     }

@@ -9,13 +9,12 @@ use bytes::Bytes;
 use serde_json::json;
 use tracing::info;
 
-use super::abilities::TextDocument;
 use crate::{
     core::{
         event::{Effect, FindRoot, ProcessId, RootFound, ServerId},
         mux::{Mux, routes::Keep, servers::Server, session::folders::folders_of},
     },
-    rpc::{Frame, Patch, file_path, file_uri},
+    rpc::{Frame, Patch, elements, file_path, file_uri, path, text},
 };
 
 /// The projects that the documents of a member belong to.
@@ -27,7 +26,7 @@ pub(super) struct Roots {
     found: Vec<PathBuf>,
 }
 
-const CHANGED: &str = "workspace/didChangeWorkspaceFolders";
+pub(super) const CHANGED: &str = "workspace/didChangeWorkspaceFolders";
 
 /// A folder as the protocol has it in lists: its URI and its name.
 fn item(folder: &std::path::Path) -> Vec<u8> {
@@ -91,12 +90,12 @@ impl Mux {
 
     /// A document is opened that a member is used for: the shell looks for its project, if the member has some. Not for
     /// a process that others share, who would get its folders.
-    pub(super) fn look_for_root(&mut self, id: ServerId, document: &TextDocument<'_>) {
+    pub(super) fn look_for_root(&mut self, id: ServerId, uri: &str) {
         let Server { settings, launch, name, .. } = self.servers.get(id);
         if settings.root_markers.is_empty() || launch.share.is_some() {
             return;
         }
-        let file = document.uri().and_then(file_path);
+        let file = file_path(uri);
         let Some(folder) = file.as_deref().and_then(std::path::Path::parent) else { return };
         let find = FindRoot {
             member: name.clone(),
@@ -114,34 +113,74 @@ impl Mux {
 
     /// The shell has looked for a project.
     pub(crate) fn on_root_found(&mut self, found: RootFound) {
-        let RootFound { member, root: Some(root) } = found else { return };
+        let RootFound { member, root, unsearched } = found;
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some(it) = group.members.iter_mut().find(|it| it.name == member) else { return };
         let id = it.server;
-        if it.roots.found.contains(&root) {
+        if let Some(folder) = unsearched {
+            it.roots.looked.remove(&folder);
+        }
+        let Some(root) = root.filter(|root| !it.roots.found.contains(root)) else { return };
+        let within = self.folders_of_member(id);
+        // The folder that it is in may have been removed.
+        if within.contains(&root) || !within.iter().any(|it| root.starts_with(it)) {
             return;
         }
-        it.roots.found.push(root.clone());
-        if self.folders_of_member(id).contains(&root) {
-            return;
+        if let Some(it) = self.group.as_deref_mut().and_then(|it| it.member_mut(id)) {
+            it.roots.found.push(root.clone());
         }
         info!(name = member, root = %root.display(), "found a further project");
-        if let Some(frame) = self.told_of(id, &[root]) {
+        self.tell_projects(id, &[root], &[]);
+    }
+
+    /// The editor has changed its folders. Projects in those that are left are looked for again.
+    pub(super) fn renew_roots(&mut self, id: ServerId, params: &[u8]) {
+        let within = self.folders_of_member(id);
+        let list = path(params, &["event", "removed"]).map_or(&b"[]"[..], |it| &params[it]);
+        let removed = elements(list).filter_map(|it| file_path(&text(&list[it], &["uri"])?));
+        let removed: Vec<PathBuf> = removed.collect();
+        if self.has_own_root(id) || self.servers.get(id).settings.root_markers.is_empty() {
+            return;
+        }
+        let Some(member) = self.group.as_deref_mut().and_then(|it| it.member_mut(id)) else { return };
+        member.roots.looked.clear();
+        let is_left =
+            |it: &PathBuf| !removed.contains(it) && within.iter().any(|within| it.starts_with(within));
+        let (left, gone) = std::mem::take(&mut member.roots.found).into_iter().partition(is_left);
+        member.roots.found = left;
+        let gone: Vec<PathBuf> = gone;
+        // The editor itself has told of the others.
+        let gone: Vec<PathBuf> = gone.into_iter().filter(|it| !removed.contains(it)).collect();
+        self.tell_projects(id, &[], &gone);
+        let open: Vec<String> =
+            self.servers.get(id).session.documents().revisions().map(|(uri, _)| uri.to_owned()).collect();
+        for it in open {
+            self.look_for_root(id, &it);
+        }
+    }
+
+    fn tell_projects(&mut self, id: ServerId, added: &[PathBuf], removed: &[PathBuf]) {
+        if let Some(frame) = self.told_of(id, added, removed) {
             let primary = self.servers.get(id).primary;
             self.notify_primary(primary, Some(Keep::Folders), &frame);
         }
     }
 
-    /// The message about projects that were found before the process started. `None`: there are none.
+    /// The message about projects that were found before the process started, or before it wanted to know of them.
+    /// `None`: there are none.
     pub(in crate::core::mux) fn further_folders(&self, process: ProcessId) -> Option<Frame> {
         let id = self.backend(process.backend)?.server;
-        self.told_of(id, &self.projects(id))
+        self.told_of(id, &self.projects(id), &[])
     }
 
-    fn told_of(&self, id: ServerId, folders: &[PathBuf]) -> Option<Frame> {
-        let added: Vec<Vec<u8>> = folders.iter().map(|it| item(it)).collect();
-        let params = [br#"{"event":{"added":"#.as_slice(), &list(&added), br#","removed":[]}}"#].concat();
-        let wants = !folders.is_empty() && self.wants(id, CHANGED, &params);
+    fn told_of(&self, id: ServerId, added: &[PathBuf], removed: &[PathBuf]) -> Option<Frame> {
+        let [added, removed] =
+            [added, removed].map(|all| all.iter().map(|it| item(it)).collect::<Vec<Vec<u8>>>());
+        let is_empty = added.is_empty() && removed.is_empty();
+        let event =
+            [br#"{"added":"#.as_slice(), &list(&added), br#","removed":"#, &list(&removed), b"}"].concat();
+        let params = [br#"{"event":"#.as_slice(), &event, b"}"].concat();
+        let wants = !is_empty && self.wants(id, CHANGED, &params);
         wants.then(|| Frame::notification(CHANGED, Some(&params)))
     }
 }

@@ -31,7 +31,7 @@ fn open(it: &mut Stage, uri: &str) {
 }
 
 fn found(it: &mut Stage, root: Option<&str>) {
-    let found = RootFound { member: "b".to_owned(), root: root.map(PathBuf::from) };
+    let found = RootFound { member: "b".to_owned(), root: root.map(PathBuf::from), unsearched: None };
     it.event(Event::RootFound(found));
 }
 
@@ -103,4 +103,93 @@ fn member_without_changes_of_folders_stays_in_its_first_one() {
     let again = process(1, 2);
     ready(&mut it, again, &documents());
     assert_eq!(it.told(again), ["initialized", "textDocument/didOpen"]);
+}
+
+/// The editor changes its folders.
+fn change(it: &mut Stage, added: &[&str], removed: &[&str]) {
+    let listed = |all: &[&str]| {
+        all.iter().map(|it| json!({"uri": format!("file://{it}"), "name": it})).collect::<Value>()
+    };
+    let event = json!({"added": listed(added), "removed": listed(removed)});
+    it.editor(json!({"method": CHANGED, "params": {"event": event}}));
+}
+
+/// The folders that the second member has heard of since, as they were added and removed.
+fn heard(it: &mut Stage) -> Vec<(Vec<String>, Vec<String>)> {
+    let told = it.take(backend(B)).into_iter().filter(|it| name(it) == CHANGED);
+    let uris = |all: &Value| {
+        all.as_array().unwrap().iter().map(|it| it["uri"].as_str().unwrap().to_owned()).collect()
+    };
+    told.map(|it| (uris(&it["params"]["event"]["added"]), uris(&it["params"]["event"]["removed"]))).collect()
+}
+
+fn uris(all: &[&str]) -> Vec<String> {
+    all.iter().map(|it| format!("file://{it}")).collect()
+}
+
+#[test]
+fn projects_of_a_removed_folder_go_with_it() {
+    let mut it = with_markers(&takes_folders());
+    change(&mut it, &["/v"], &[]);
+    for (uri, root) in [("file:///v/p/x", "/v/p"), ("file:///w/q/x", "/w/q")] {
+        open(&mut it, uri);
+        found(&mut it, Some(root));
+    }
+    heard(&mut it);
+    it.searches.clear();
+    change(&mut it, &[], &["/v"]);
+    assert_eq!(heard(&mut it), [(uris(&[]), uris(&["/v"])), (uris(&[]), uris(&["/v/p"]))]);
+    it.server(B, json!({"id": 1, "method": "workspace/workspaceFolders"}));
+    assert_eq!(names(&only(&mut it, B)["result"]), ["w", "q"]);
+    // The documents are looked at again, in what is left.
+    assert!(it.searches.iter().all(|it| it.within == [PathBuf::from("/w")]), "{:?}", it.searches);
+    assert_eq!(it.searches.len(), 2);
+    // A search from before has found it.
+    found(&mut it, Some("/v/p"));
+    assert_eq!(heard(&mut it), []);
+    it.searches.clear();
+    change(&mut it, &["/v"], &[]);
+    assert_eq!(it.searches.len(), 2, "it may have the project of a document that is open");
+    found(&mut it, Some("/v/p"));
+    assert_eq!(heard(&mut it), [(uris(&["/v"]), uris(&[])), (uris(&["/v/p"]), uris(&[]))]);
+}
+
+#[test]
+fn project_that_the_editor_removes_as_its_own_folder_is_found_again() {
+    let mut it = with_markers(&takes_folders());
+    open(&mut it, "file:///w/p/x");
+    found(&mut it, Some("/w/p"));
+    change(&mut it, &["/w/p"], &[]);
+    change(&mut it, &[], &["/w/p"]);
+    heard(&mut it);
+    found(&mut it, Some("/w/p"));
+    assert_eq!(heard(&mut it), [(uris(&["/w/p"]), uris(&[]))]);
+}
+
+#[test]
+fn project_is_looked_for_again_after_a_search_that_timed_out() {
+    let mut it = with_markers(&takes_folders());
+    for (n, unsearched) in [(1, Some("/w/p")), (2, None), (2, None)] {
+        open(&mut it, "file:///w/p/x");
+        assert_eq!(it.searches.len(), n);
+        let unsearched = unsearched.map(PathBuf::from);
+        it.event(Event::RootFound(RootFound { member: "b".to_owned(), root: None, unsearched }));
+    }
+}
+
+#[test]
+fn member_that_registers_for_folders_hears_of_projects_from_before_and_later() {
+    let mut it = with_markers(&documents());
+    open(&mut it, "file:///w/p/x");
+    found(&mut it, Some("/w/p"));
+    assert_eq!(heard(&mut it), []);
+    for (id, expected) in [("1", vec![(uris(&["/w/p"]), uris(&[]))]), ("2", vec![])] {
+        let registration = json!({"id": id, "method": CHANGED});
+        it.server(B, json!({"id": id, "method": "client/registerCapability", "params": {"registrations": [registration]}}));
+        assert_eq!(heard(&mut it), expected, "once");
+    }
+    open(&mut it, "file:///w/q/x");
+    found(&mut it, Some("/w/q"));
+    change(&mut it, &["/v"], &[]);
+    assert_eq!(heard(&mut it), [(uris(&["/w/q"]), uris(&[])), (uris(&["/v"]), uris(&[]))]);
 }

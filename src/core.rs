@@ -198,6 +198,8 @@ impl Proxy {
                 None => {}
             },
             Event::Exited { process, exit, stderr } => {
+                self.mux.stop_waiting_for_files(process);
+                self.on_converted();
                 if let Some((cause, what)) = self.mux.on_exited(process, exit, &stderr) {
                     self.on_gone(process, cause, what);
                 }
@@ -261,7 +263,7 @@ impl Proxy {
         }
     }
 
-    /// Handles messages of servers that have waited for files.
+    /// Handles messages of servers that waited for files, and do not wait any more.
     fn on_converted(&mut self) {
         while let Some((process, frame)) = self.mux.next_converted() {
             self.on_server_frame(process, frame);

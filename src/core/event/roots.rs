@@ -28,7 +28,4 @@ pub struct RootFound {
     pub member: String,
     /// A folder below one of those that it works in, if there is one with a marker.
     pub root: Option<PathBuf>,
-    /// The folder of the document, if the file system did not answer in time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unsearched: Option<PathBuf>,
 }

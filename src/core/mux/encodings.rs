@@ -1,7 +1,7 @@
 //! Members of a group that count characters in another way than they were asked to.
 //!
 //! Everybody else counts as the editor does. A message to such a process is converted last, and a message of it
-//! first, each **with the texts that the process has been told by then**: an answer with those before the request. For a
+//! first, each **with the texts that the process has been told by then**, an answer with those from before its request. For a
 //! document that is not open the shell reads the file. Meanwhile all later messages of the same direction wait, **as long
 //! and as many as a bound allows**; then the first one goes on without its files.
 
@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use self::{
     conversion::{Conversion, Converted},
     texts::{Asked, EDITORS, Files, Outgoing, Texts},
-    waiting::{Line, ToSend},
+    waiting::{FileQueue, ToSend},
 };
 use super::{
     Mux,
@@ -42,19 +42,19 @@ const READS: usize = 8;
 /// The processes that count in another way, and what waits of their messages.
 #[derive(Debug, Default)]
 pub(super) struct Encodings {
-    processes: BTreeMap<ProcessId, Foreign>,
+    processes: BTreeMap<ProcessId, ConvertedProcess>,
     /// The files that the shell reads.
     reading: BTreeSet<PathBuf>,
 }
 
 /// A process that counts in another way.
 #[derive(Debug)]
-struct Foreign {
+struct ConvertedProcess {
     texts: Texts,
     /// Messages to it.
-    outgoing: Line<ToSend>,
+    outgoing: FileQueue<ToSend>,
     /// Messages of it.
-    incoming: Line<Conversion>,
+    incoming: FileQueue<Conversion>,
 }
 
 impl Encodings {
@@ -132,7 +132,7 @@ impl Mux {
     pub(super) fn send_without_files(&mut self, process: Option<ProcessId>) {
         for it in self.encodings.all().into_iter().filter(|it| process.is_none_or(|process| *it == process)) {
             if let Some(it) = self.encodings.processes.get_mut(&it) {
-                it.outgoing.give_up();
+                it.outgoing.stop_waiting();
             }
             self.send_waiting(it);
         }
@@ -168,11 +168,16 @@ impl Mux {
     fn read_on(&mut self) {
         let Encodings { processes, reading } = &mut self.encodings;
         let mut wanted = Vec::new();
-        for it in processes.values() {
-            for path in it.outgoing.files().chain(it.incoming.files()) {
-                if reading.len() < READS && reading.insert(path.clone()) {
-                    wanted.push(path.clone());
-                }
+        let queues = || processes.values().map(|it| (it.outgoing.files(), it.incoming.files()));
+        // Each queue gets one, so that none waits for the many files of another.
+        let firsts = queues().flat_map(|(mut out, mut come)| [out.next(), come.next()]).flatten();
+        wanted.extend(firsts.filter(|it| reading.insert(PathBuf::clone(it))).cloned());
+        for path in queues().flat_map(|(out, come)| out.chain(come)) {
+            if reading.len() >= READS {
+                break;
+            }
+            if reading.insert(path.clone()) {
+                wanted.push(path.clone());
             }
         }
         for path in wanted {
@@ -196,6 +201,15 @@ impl Mux {
         }
         self.encodings.all().into_iter().for_each(|it| self.send_waiting(it));
         self.read_on();
+    }
+
+    /// A process has ended: what it has sent goes on. Answers that wait for files count as lost, since the next process
+    /// can be asked again.
+    pub(crate) fn stop_waiting_for_files(&mut self, process: ProcessId) {
+        if let Some(it) = self.encodings.processes.get_mut(&process) {
+            it.incoming.retain(|it| !it.is_answer() || it.missing().next().is_none());
+            it.incoming.stop_waiting();
+        }
     }
 
     /// Takes a message of a process that has waited for files.
@@ -252,8 +266,11 @@ impl Mux {
             ?encoding,
             "converts positions, as the server ignores the offer"
         );
-        let foreign =
-            Foreign { texts: Texts::new(encoding), outgoing: Line::default(), incoming: Line::default() };
+        let foreign = ConvertedProcess {
+            texts: Texts::new(encoding),
+            outgoing: FileQueue::default(),
+            incoming: FileQueue::default(),
+        };
         self.encodings.processes.insert(process, foreign);
         let mut told = Patch::of(result);
         told.remove("offsetEncoding");

@@ -2,7 +2,7 @@
 //!
 //! Its positions are converted **document by document, as their texts are known**, so that no text needs to be kept for
 //! it. In a text that nobody knows, a place stays as the process has counted it, and is wrong at most by some characters
-//! in its line. An edit there would do harm, so nobody gets it.
+//! in its line. An edit there would do harm, so lspool refuses it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,12 +19,12 @@ use crate::{
         merge::owners::Tag,
         session::documents::{Edited, Encoding, Position, number},
     },
-    rpc::{Frame, elements, file_path, member},
+    rpc::{Frame, Kind, elements, file_path, member},
 };
 
 /// What is left to be converted in one document.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct Unconverted {
     uri: String,
     places: Vec<Place>,
     /// The list of semantic tokens.
@@ -39,8 +39,8 @@ pub(super) struct Conversion {
     /// The method of the request that it answers, and the document of that.
     method: String,
     document: Option<String>,
-    left: Vec<(Named, Left)>,
-    files: BTreeMap<PathBuf, Left>,
+    left: Vec<(Named, Unconverted)>,
+    files: BTreeMap<PathBuf, Unconverted>,
     parts: Vec<(Range<usize>, Vec<u8>)>,
     unknown: BTreeSet<String>,
     /// Edits in texts that are not known.
@@ -79,12 +79,12 @@ impl Conversion {
         let method = asked.and_then(Frame::method).unwrap_or_default().to_owned();
         let body = body_of(&frame);
         let (named, places) = walk::places(body, document.as_deref());
-        let mut left: Vec<(Named, Left)> = Vec::new();
+        let mut left: Vec<(Named, Unconverted)> = Vec::new();
         let mut of_document = BTreeMap::new();
         let mut of = |named: &Named| -> usize {
             let key = (named.uri.clone(), named.version);
             *of_document.entry(key).or_insert_with(|| {
-                left.push((named.clone(), Left { uri: named.uri.clone(), ..Left::default() }));
+                left.push((named.clone(), Unconverted { uri: named.uri.clone(), ..Unconverted::default() }));
                 left.len() - 1
             })
         };
@@ -111,16 +111,20 @@ impl Conversion {
         }
     }
 
+    pub(super) fn is_answer(&self) -> bool {
+        self.frame.kind() == Kind::Response
+    }
+
     /// What is to be converted, by document.
-    pub(super) fn take_left(&mut self) -> Vec<(Named, Left)> {
+    pub(super) fn take_left(&mut self) -> Vec<(Named, Unconverted)> {
         std::mem::take(&mut self.left)
     }
 
     /// Converts what is in a document with this text. Without a text it waits for the file.
-    pub(super) fn settle(&mut self, left: Left, text: Option<&mut Edited>) {
+    pub(super) fn settle(&mut self, left: Unconverted, text: Option<&mut Edited>) {
         match (text, file_path(&left.uri)) {
             (Some(text), _) => self.convert(left, text),
-            (None, None) => self.give_up(left),
+            (None, None) => self.stop_waiting(left),
             (None, Some(path)) => {
                 let waiting = self.files.entry(path).or_default();
                 waiting.uri = left.uri;
@@ -145,19 +149,19 @@ impl Conversion {
         let Some(left) = self.files.remove(path) else { return false };
         match text {
             Some(text) => self.convert(left, text),
-            None => self.give_up(left),
+            None => self.stop_waiting(left),
         }
         true
     }
 
     /// Waits no more.
-    pub(super) fn give_up_files(&mut self) {
+    pub(super) fn stop_waiting_for_files(&mut self) {
         for left in std::mem::take(&mut self.files).into_values() {
-            self.give_up(left);
+            self.stop_waiting(left);
         }
     }
 
-    fn convert(&mut self, left: Left, text: &mut Edited) {
+    fn convert(&mut self, left: Unconverted, text: &mut Edited) {
         let (from, to) = (self.encoding, EDITORS);
         self.parts.extend(left.places.into_iter().filter_map(|it| it.counted(text, from, to)));
         let tokens = left.tokens.and_then(|at| {
@@ -167,14 +171,14 @@ impl Conversion {
         self.parts.extend(tokens);
     }
 
-    fn give_up(&mut self, left: Left) {
+    fn stop_waiting(&mut self, left: Unconverted) {
         self.edits.extend(left.places.into_iter().filter(|it| it.of == Of::Edit).map(|it| it.at));
         self.unknown.insert(left.uri);
     }
 
     /// The message as far as it can be converted. What else it waits for is not known.
     pub(super) fn finish(mut self) -> Converted {
-        self.give_up_files();
+        self.stop_waiting_for_files();
         let Conversion { frame, method, document, parts, edits, unknown, .. } = self;
         let body = body_of(&frame);
         let is_changed = !parts.is_empty();

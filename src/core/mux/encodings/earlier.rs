@@ -30,22 +30,22 @@ pub(super) struct Earlier {
 struct Before {
     key: String,
     version: Option<u32>,
-    was: Was,
+    was: Previous,
 }
 
 /// How to get the text from the one after it.
 #[derive(Debug)]
-pub(super) enum Was {
+pub(super) enum Previous {
     Text(Edited),
     Changed(Replaced),
 }
 
-impl Was {
+impl Previous {
     fn len(&self) -> usize {
         ENTRY
             + match self {
-                Was::Text(it) => it.len(),
-                Was::Changed(it) => it.len(),
+                Previous::Text(it) => it.len(),
+                Previous::Changed(it) => it.len(),
             }
     }
 }
@@ -57,7 +57,7 @@ impl Earlier {
     }
 
     /// A document changes, or is closed.
-    pub(super) fn note(&mut self, key: String, version: Option<u32>, was: Was) {
+    pub(super) fn note(&mut self, key: String, version: Option<u32>, was: Previous) {
         self.bytes += was.len();
         self.all.push_back(Before { key, version, was });
         while self.all.len() > CHANGES || self.bytes > BYTES {
@@ -76,15 +76,16 @@ impl Earlier {
     /// The text of a document after the first `n` changes. `None`: it is still that.
     pub(super) fn text(&self, key: &str, n: u64, now: Option<&Edited>) -> Option<Edited> {
         let n = usize::try_from(n.saturating_sub(self.n_forgotten)).unwrap_or(usize::MAX);
-        let since: Vec<&Was> = self.all.iter().skip(n).filter(|it| it.key == key).map(|it| &it.was).collect();
-        let first = since.iter().position(|it| matches!(it, Was::Text(_)));
+        let since: Vec<&Previous> =
+            self.all.iter().skip(n).filter(|it| it.key == key).map(|it| &it.was).collect();
+        let first = since.iter().position(|it| matches!(it, Previous::Text(_)));
         let mut text = match first.map(|it| since[it]) {
-            Some(Was::Text(text)) => text.clone(),
-            Some(Was::Changed(_)) | None if since.is_empty() => return None,
-            Some(Was::Changed(_)) | None => now?.clone(),
+            Some(Previous::Text(text)) => text.clone(),
+            Some(Previous::Changed(_)) | None if since.is_empty() => return None,
+            Some(Previous::Changed(_)) | None => now?.clone(),
         };
         for was in since[..first.unwrap_or(since.len())].iter().rev() {
-            if let Was::Changed(it) = was {
+            if let Previous::Changed(it) = was {
                 text.undo(it);
             }
         }
@@ -118,11 +119,11 @@ mod tests {
                     .map(|(line, character)| Position { line, character });
                 let changed = if is_whole { None } else { now.change(from, to, with.as_bytes()) };
                 let was = match changed {
-                    Some(it) => Was::Changed(it),
-                    None => Was::Text(std::mem::replace(&mut now, edited(&with))),
+                    Some(it) => Previous::Changed(it),
+                    None => Previous::Text(std::mem::replace(&mut now, edited(&with))),
                 };
                 earlier.note("u".to_owned(), version, was);
-                earlier.note("other".to_owned(), version, Was::Text(edited("x")));
+                earlier.note("other".to_owned(), version, Previous::Text(edited("x")));
                 texts.push(now.clone().finish());
             }
             for (index, text) in texts.iter().enumerate() {
@@ -140,13 +141,13 @@ mod tests {
     fn texts_are_kept_up_to_a_number_and_a_size() {
         let mut earlier = Earlier::default();
         for n in 0..5 {
-            earlier.note("u".to_owned(), Some(n), Was::Text(edited(&"x".repeat(BYTES / 4))));
+            earlier.note("u".to_owned(), Some(n), Previous::Text(edited(&"x".repeat(BYTES / 4))));
         }
         assert!(earlier.bytes <= BYTES && earlier.n() == 5);
         assert_eq!((earlier.when("u", 0), earlier.when("u", 4)), (None, Some(4)));
         assert!(earlier.text("u", 0, None).is_some(), "the oldest one stands in");
         for n in 0..10_000 {
-            earlier.note("v".to_owned(), Some(n), Was::Text(edited("")));
+            earlier.note("v".to_owned(), Some(n), Previous::Text(edited("")));
         }
         assert!(earlier.all.len() <= CHANGES && earlier.n() == 10_005);
     }

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     conversion::Conversion,
-    earlier::{Earlier, Was},
+    earlier::{Earlier, Previous},
     walk::{self, Named},
 };
 use crate::{
@@ -180,6 +180,7 @@ impl Texts {
         let text = Edited::new(said.clone(), EDITORS);
         let has_halves = LooseText::replace_halves(&mut said);
         self.forget(key(&name));
+        self.read.retain(|(it, _)| *it != key(&name));
         self.open.insert(key(&name), Open { text, version: version.and_then(number), has_halves });
     }
 
@@ -191,7 +192,7 @@ impl Texts {
 
     fn forget(&mut self, key: String) {
         if let Some(it) = self.open.remove(&key) {
-            self.earlier.note(key, it.version, Was::Text(it.text));
+            self.earlier.note(key, it.version, Previous::Text(it.text));
         }
     }
 
@@ -226,6 +227,8 @@ impl Texts {
                 self.forget(key);
                 return None;
             };
+            // A text between two changes of one message has no version.
+            open.version = None;
             self.earlier.note(key.clone(), before, was);
             all.push(told);
         }
@@ -327,12 +330,12 @@ impl Open {
     /// Applies a change. Gives it as the process gets it, and how to get the text before it. `None`: it cannot be read.
     ///
     /// A process cannot have half a surrogate pair. As long as there is one, it gets the whole text instead.
-    fn change(&mut self, change: &[u8], to: Encoding) -> Option<(Vec<u8>, Was)> {
+    fn change(&mut self, change: &[u8], to: Encoding) -> Option<(Vec<u8>, Previous)> {
         let [range, with] = values(change, ["range", "text"]);
         let with = LooseText::of(with?)?.into_bytes();
         let has_halves = self.has_halves || LooseText::replace_halves(&mut with.clone());
         let Some(range) = range.filter(|it| *it != b"null") else {
-            let was = Was::Text(std::mem::replace(&mut self.text, Edited::new(with.clone(), EDITORS)));
+            let was = Previous::Text(std::mem::replace(&mut self.text, Edited::new(with.clone(), EDITORS)));
             self.has_halves = false;
             let told = if has_halves { self.whole() } else { change.to_vec() };
             return Some((told, was));
@@ -350,9 +353,9 @@ impl Open {
         if !has_halves && let Some(replaced) = self.text.change(start, end, &with) {
             // Its length would be that of the editor's text.
             let told = Patch::of(change).set("range", told.as_bytes()).remove("rangeLength").finish();
-            return Some((told, Was::Changed(replaced)));
+            return Some((told, Previous::Changed(replaced)));
         }
-        let was = Was::Text(self.text.clone());
+        let was = Previous::Text(self.text.clone());
         self.text.apply(Some((start, end)), &with);
         Some((self.whole(), was))
     }

@@ -15,7 +15,7 @@ const MESSAGES: usize = 10_000;
 /// How many bytes of messages may wait.
 const BYTES: usize = 16 << 20;
 
-/// How long a message waits, as of the next file that is read.
+/// How long a message waits for its next file. lspool looks at that whenever a file is read.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// For how many of the messages files are read at the same time.
@@ -29,23 +29,23 @@ pub(super) trait Waiting {
     /// A file was read, or cannot be. Gives whether it has waited for that.
     fn on_read(&mut self, path: &Path, text: Option<&mut Edited>) -> bool;
     /// Waits no more.
-    fn give_up(&mut self);
+    fn stop_waiting(&mut self);
 }
 
-/// Messages in their order, each with the time at which it came.
+/// Messages in their order, each with the time at which it came, or at which the last file for it was read.
 #[derive(Debug)]
-pub(super) struct Line<T> {
+pub(super) struct FileQueue<T> {
     all: VecDeque<(Instant, T)>,
     bytes: usize,
 }
 
-impl<T> Default for Line<T> {
-    fn default() -> Line<T> {
-        Line { all: VecDeque::new(), bytes: 0 }
+impl<T> Default for FileQueue<T> {
+    fn default() -> FileQueue<T> {
+        FileQueue { all: VecDeque::new(), bytes: 0 }
     }
 }
 
-impl<T: Waiting> Line<T> {
+impl<T: Waiting> FileQueue<T> {
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -59,7 +59,7 @@ impl<T: Waiting> Line<T> {
             if n <= MESSAGES && bytes <= BYTES {
                 break;
             }
-            it.give_up();
+            it.stop_waiting();
             (n, bytes) = (n - 1, bytes - it.len());
         }
     }
@@ -86,16 +86,24 @@ impl<T: Waiting> Line<T> {
     /// A file was read, or cannot be. Gives whether one has waited for that.
     pub(super) fn on_read(&mut self, path: &Path, mut text: Option<&mut Edited>, now: Instant) -> bool {
         let mut is_used = false;
-        for (_, it) in self.all.iter_mut().take(AHEAD) {
-            is_used |= it.on_read(path, text.as_deref_mut());
+        for (since, it) in self.all.iter_mut().take(AHEAD) {
+            if it.on_read(path, text.as_deref_mut()) {
+                (is_used, *since) = (true, now);
+            }
         }
         let is_old = |since: Instant| now.saturating_duration_since(since) >= LONGEST;
-        self.all.iter_mut().take_while(|(since, _)| is_old(*since)).for_each(|(_, it)| it.give_up());
+        self.all.iter_mut().take_while(|(since, _)| is_old(*since)).for_each(|(_, it)| it.stop_waiting());
         is_used
     }
 
-    pub(super) fn give_up(&mut self) {
-        self.all.iter_mut().for_each(|(_, it)| it.give_up());
+    /// Drops all other messages.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
+        self.all.retain(|(_, it)| is_kept(it));
+        self.bytes = self.all.iter().map(|(_, it)| it.len()).sum();
+    }
+
+    pub(super) fn stop_waiting(&mut self) {
+        self.all.iter_mut().for_each(|(_, it)| it.stop_waiting());
     }
 }
 
@@ -120,7 +128,7 @@ impl Waiting for ToSend {
         self.files.as_mut().is_some_and(|it| it.remove(path))
     }
 
-    fn give_up(&mut self) {
+    fn stop_waiting(&mut self) {
         self.files = Some(BTreeSet::new());
     }
 }
@@ -138,8 +146,8 @@ impl Waiting for Conversion {
         self.settle_file(path, text)
     }
 
-    fn give_up(&mut self) {
-        self.give_up_files();
+    fn stop_waiting(&mut self) {
+        self.stop_waiting_for_files();
     }
 }
 
@@ -153,13 +161,13 @@ mod tests {
         ToSend { frame: Frame::notification("m", Some(body.as_bytes())), files }
     }
 
-    fn n_ready(line: &mut Line<ToSend>) -> usize {
+    fn n_ready(line: &mut FileQueue<ToSend>) -> usize {
         std::iter::from_fn(|| line.pop()).count()
     }
 
     #[test]
     fn messages_wait_in_order_for_files_of_the_first_ones() {
-        let (mut line, now) = (Line::default(), Instant::now());
+        let (mut line, now) = (FileQueue::default(), Instant::now());
         for file in ["a", "b"] {
             line.push(message("1", &[file, "c"]), now);
         }
@@ -180,24 +188,24 @@ mod tests {
 
     #[test]
     fn first_messages_go_on_if_too_many_or_too_much_waits() {
-        let (mut line, now) = (Line::default(), Instant::now());
+        let (mut line, now) = (FileQueue::default(), Instant::now());
         for _ in 0..MESSAGES + 3 {
             line.push(message("1", &["a"]), now);
         }
         assert_eq!(n_ready(&mut line), 3);
-        let (mut line, large) = (Line::default(), format!("\"{}\"", "x".repeat(BYTES / 4)));
+        let (mut line, large) = (FileQueue::default(), format!("\"{}\"", "x".repeat(BYTES / 4)));
         for _ in 0..6 {
             line.push(message(&large, &["a"]), now);
         }
         assert_eq!(n_ready(&mut line), 3);
         assert!(line.bytes <= BYTES);
-        line.give_up();
+        line.stop_waiting();
         assert_eq!((n_ready(&mut line), line.bytes), (3, 0));
     }
 
     #[test]
     fn message_that_has_waited_long_goes_on_when_any_file_is_read() {
-        let (mut line, start) = (Line::default(), Instant::now());
+        let (mut line, start) = (FileQueue::default(), Instant::now());
         line.push(message("1", &["a"]), start);
         line.push(message("1", &["a"]), start + Duration::from_secs(1));
         line.on_read(Path::new("other"), None, start + LONGEST);

@@ -113,13 +113,10 @@ impl Mux {
 
     /// The shell has looked for a project.
     pub(crate) fn on_root_found(&mut self, found: RootFound) {
-        let RootFound { member, root, unsearched } = found;
+        let RootFound { member, root } = found;
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some(it) = group.members.iter_mut().find(|it| it.name == member) else { return };
         let id = it.server;
-        if let Some(folder) = unsearched {
-            it.roots.looked.remove(&folder);
-        }
         let Some(root) = root.filter(|root| !it.roots.found.contains(root)) else { return };
         let within = self.folders_of_member(id);
         // The folder that it is in may have been removed.

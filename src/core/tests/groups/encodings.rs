@@ -230,6 +230,31 @@ fn answer_has_places_of_the_text_before_the_request() {
     assert_eq!(told["params"]["diagnostics"][0]["range"], span(0, 3, 4), "{told}");
 }
 
+/// Between two changes of one message, a document has no version.
+#[test]
+fn list_of_the_version_before_several_changes_has_places_of_its_text() {
+    let mut it = with_odd("utf-8", "é😀x\n");
+    let document = json!({"uri": OPEN, "version": 2});
+    let changes = json!([{"range": span(0, 0, 1), "text": "abcd"}, {"range": span(0, 0, 0), "text": "\n"}]);
+    let params = json!({"textDocument": document, "contentChanges": changes});
+    it.editor(json!({"method": "textDocument/didChange", "params": params}));
+    let mut list = publish(OPEN, &span(0, 6, 7));
+    list["params"]["version"] = json!(1);
+    it.server(A, list);
+    let told = it.take(EDITOR).pop().unwrap();
+    assert_eq!(told["params"]["diagnostics"][0]["range"], span(0, 3, 4), "{told}");
+}
+
+#[test]
+fn notification_of_a_process_that_ends_waits_no_more() {
+    let mut it = with_odd("utf-8", "é😀x\n");
+    it.server(A, publish(OTHER, &span(0, 1, 1)));
+    assert_eq!(it.take(EDITOR), Vec::<Value>::new());
+    it.exited(A, Exit::Signal(9));
+    let told = it.take(EDITOR);
+    assert!(told.iter().any(|it| it["params"]["uri"] == OTHER), "{told:?}");
+}
+
 #[test]
 fn answer_that_waits_for_a_file_has_places_of_the_text_before_the_request() {
     let mut it = with_odd("utf-8", "é😀x\n");

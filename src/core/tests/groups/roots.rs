@@ -31,7 +31,7 @@ fn open(it: &mut Stage, uri: &str) {
 }
 
 fn found(it: &mut Stage, root: Option<&str>) {
-    let found = RootFound { member: "b".to_owned(), root: root.map(PathBuf::from), unsearched: None };
+    let found = RootFound { member: "b".to_owned(), root: root.map(PathBuf::from) };
     it.event(Event::RootFound(found));
 }
 
@@ -164,17 +164,6 @@ fn project_that_the_editor_removes_as_its_own_folder_is_found_again() {
     heard(&mut it);
     found(&mut it, Some("/w/p"));
     assert_eq!(heard(&mut it), [(uris(&["/w/p"]), uris(&[]))]);
-}
-
-#[test]
-fn project_is_looked_for_again_after_a_search_that_timed_out() {
-    let mut it = with_markers(&takes_folders());
-    for (n, unsearched) in [(1, Some("/w/p")), (2, None), (2, None)] {
-        open(&mut it, "file:///w/p/x");
-        assert_eq!(it.searches.len(), n);
-        let unsearched = unsearched.map(PathBuf::from);
-        it.event(Event::RootFound(RootFound { member: "b".to_owned(), root: None, unsearched }));
-    }
 }
 
 #[test]

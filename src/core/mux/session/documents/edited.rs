@@ -76,7 +76,7 @@ pub(in crate::core::mux) struct Edited {
     /// The text before the gap, the gap, and the text after it.
     bytes: Vec<u8>,
     gap: Range<usize>,
-    /// The starts of the lines before the gap. A line ends with ` `, `\r ` or a lone `\r`.
+    /// The starts of the lines before the gap. A line ends with `\n`, `\r\n` or a lone `\r`.
     above: Vec<usize>,
     /// The starts of the other lines, from the last to the first, counted from the end of the text.
     below: Vec<usize>,
@@ -280,7 +280,7 @@ impl Edited {
         self.seek(range.start);
         let tail = self.len() - range.end;
         while self.below.pop_if(|it| *it >= tail).is_some() {}
-        // A new ` ` after a `\r` removes a line start. The first line always starts.
+        // A new `\n` after a `\r` removes a line start. The first line always starts.
         self.above.pop_if(|it| *it == range.start && *it > 0);
         self.gap.end += range.len();
         self.make_room(with.len());
@@ -372,7 +372,7 @@ fn first_character(text: &[u8]) -> (usize, usize) {
 /// The starts of lines after line ends in a text that `next` follows.
 fn line_starts(text: &[u8], next: Option<u8>) -> impl Iterator<Item = usize> {
     let ends = memchr::memchr2_iter(b'\n', b'\r', text);
-    // The ` ` of a `\r ` ends the line.
+    // The `\n` of a `\r\n` ends the line.
     let is_end = move |at: &usize| text[*at] == b'\n' || text.get(at + 1).copied().or(next) != Some(b'\n');
     ends.filter(is_end).map(|at| at + 1)
 }

@@ -9,7 +9,8 @@ mod logs;
 mod partitions;
 mod pick;
 mod report;
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests;
 mod watch;
 

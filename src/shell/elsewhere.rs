@@ -138,7 +138,8 @@ impl Drop for Marked {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::{
         io::Write as _,

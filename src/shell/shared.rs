@@ -364,5 +364,6 @@ impl HubSocket {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests;

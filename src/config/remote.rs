@@ -171,9 +171,28 @@ fn is_pod(target: &str) -> bool {
 /// Whether a server that this program starts sees other processes than lspool does. Such a server must not watch the
 /// process of its client: it would not find it, and end.
 pub fn runs_elsewhere(program: &Path) -> bool {
-    // nerdctl has the words of docker.
-    Engine::of(program).is_some() || name_of(program) == "nerdctl"
+    Engine::of(program).is_some() || LEADING_ELSEWHERE.contains(&name_of(program).as_str())
 }
+
+/// Other programs that start a command among other processes, or may do so.
+const LEADING_ELSEWHERE: [&str; 16] = [
+    "apptainer",
+    "bwrap",
+    "distrobox",
+    "distrobox-enter",
+    "docker-compose",
+    "doas",
+    "firejail",
+    "flatpak",
+    "nerdctl",
+    "nsenter",
+    "podman-compose",
+    "singularity",
+    "sudo",
+    "toolbox",
+    "unshare",
+    "wsl",
+];
 
 /// The name of an executable.
 fn name_of(program: &Path) -> String {
@@ -194,6 +213,8 @@ mod tests {
             ("/opt/podman/bin/podman", true),
             ("kubectl", true),
             ("nerdctl", true),
+            ("/usr/bin/bwrap", true),
+            ("wsl.exe", true),
             ("/usr/bin/ssh", true),
             ("devcontainer", true),
             ("Docker.exe", true),

@@ -121,15 +121,19 @@ impl Admin {
 
     fn backend_status(&self, mux: &Mux, copilot: Option<&Copilot>, it: &Backend, moment: Moment) -> Value {
         let state = it.life.state();
+        // Attempts to reach it change its state again and again.
+        let is_tried = matches!(
+            state,
+            LifecycleState::Restarting { .. }
+                | LifecycleState::Spawning { .. }
+                | LifecycleState::Initializing { .. }
+        );
+        let away = it.away_since().filter(|_| is_tried);
         let mut status = json!({
             "name": it.name,
             "toolset": copilot.and_then(|copilot| copilot.declared_tools(it.id)),
-            "state": if it.is_away() && matches!(state, LifecycleState::Restarting { .. }) {
-                "unreachable"
-            } else {
-                state.name()
-            },
-            "since": millis(mux, it.life.since()),
+            "state": if away.is_some() { "unreachable" } else { state.name() },
+            "since": millis(mux, away.unwrap_or(it.life.since())),
             "pid": it.pid,
             "rss_bytes": it.health.memory.filter(|_| it.life.is_alive()),
             "restarts": it.life.n_restarts(),

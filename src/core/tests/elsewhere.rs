@@ -164,8 +164,11 @@ fn request_waits_for_the_way_and_then_fails() {
     let mut it = far();
     ask(&mut it, 1, "textDocument/hover", "file:///w/a.py");
     no_way(&mut it, [1, 2]);
-    assert_eq!(state(&mut it)["state"], "unreachable");
+    let first = state(&mut it);
+    assert_eq!(first["state"], "unreachable");
     it.pass(Duration::from_secs(1));
+    let tried = state(&mut it);
+    assert_eq!((&tried["state"], &tried["since"]), (&first["state"], &first["since"]));
     no_way(&mut it, [3]);
     it.pass(Duration::from_millis(1500));
     ask(&mut it, 2, "textDocument/hover", "file:///w/a.py");

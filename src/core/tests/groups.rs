@@ -314,6 +314,23 @@ fn completion_items_are_resolved_by_their_maker() {
 }
 
 #[test]
+fn item_of_a_maker_that_adds_nothing_is_its_own_answer() {
+    let mut it = pair_of(
+        &json!({"textDocumentSync": 2, "completionProvider": {}}),
+        &json!({"textDocumentSync": 2, "completionProvider": {"resolveProvider": true}}),
+    );
+    ask(&mut it, 1, "textDocument/completion", &at("file:///w/a.py"));
+    for (process, label) in [(A, "a"), (B, "b")] {
+        let asked = only(&mut it, process);
+        answer(&mut it, process, &asked, &json!([{"label": label}]));
+    }
+    let items = it.take(EDITOR)[0]["result"].clone();
+    let of_a = items.as_array().unwrap().iter().find(|it| it["label"] == "a").unwrap();
+    ask(&mut it, 2, "completionItem/resolve", of_a);
+    assert_eq!((&it.take(EDITOR)[0]["result"], it.take(backend(A)).len()), (of_a, 0));
+}
+
+#[test]
 fn cancelled_question_is_answered_at_once_and_its_parts_are_cancelled() {
     let mut it = pair(&documents());
     ask(&mut it, 1, "textDocument/hover", &at("u"));

@@ -21,14 +21,16 @@ pub fn check(json: &[u8]) {
     };
     let once = there_and_back(&frame);
     let twice = there_and_back(&once);
-    assert_eq!(once.params(), twice.params(), "it changes again and again");
     // Strings of some servers have bytes that no JSON has. The paths beside them are mapped.
     let value = |it: &Frame| {
         let text = String::from_utf8_lossy(it.params().unwrap_or_default());
         serde_json::from_str::<Value>(&text.replace(char::is_control, " "))
     };
     match (value(&frame), value(&once)) {
-        (Ok(before), Ok(after)) => compare(&before, &after),
+        (Ok(before), Ok(after)) => {
+            assert_eq!(once.params(), twice.params(), "it changes again and again");
+            compare(&before, &after);
+        }
         (Err(_), _) => {}
         (Ok(_), Err(error)) => panic!("JSON became something else: {error}"),
     }

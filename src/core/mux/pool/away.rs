@@ -211,8 +211,8 @@ fn can_wait(pending: &Pending) -> bool {
 }
 
 impl Backend {
-    /// Whether there is no way to its server elsewhere.
-    pub(crate) fn is_away(&self) -> bool {
-        self.away.is_some()
+    /// Since when there has been no way to its server elsewhere.
+    pub(crate) fn away_since(&self) -> Option<Instant> {
+        self.away.as_ref().map(|it| it.since)
     }
 }

@@ -48,7 +48,7 @@ impl Mux {
     /// Why a request of a client is not taken now: the next process is started only after a while.
     pub(crate) fn restarts_later(&self, id: BackendId) -> Option<Failure> {
         // What is asked of a server without a way to it waits.
-        let backend = self.backend(id).filter(|it| !it.is_away())?;
+        let backend = self.backend(id).filter(|it| it.away_since().is_none())?;
         let wait = backend.life.wait(self.now()).filter(|it| *it > LONG_WAIT)?;
         let message = format!("{} has crashed: restarting in {} s", backend.name, seconds(wait));
         Some(Failure {

@@ -478,12 +478,13 @@ impl Mux {
     fn learn_abilities(&mut self, server: ServerId, result: &[u8], said: Said) {
         let settings = &self.servers.get(server).settings;
         let limit = Limit::new(settings.only.as_deref(), &settings.except);
-        let result = union::narrow(result, &limit);
-        let mut abilities = Abilities::of_result(&result);
+        let narrowed = union::narrow(result, &limit);
+        // A later configuration may limit them less.
+        let mut abilities = Abilities::of_result(result);
         abilities.limit(limit);
         let Some(group) = self.group.as_deref_mut() else { return };
         let Some(member) = group.member_mut(server) else { return };
-        (member.abilities, member.result, member.said) = (Some(abilities), result.into(), said);
+        (member.abilities, member.result, member.said) = (Some(abilities), narrowed.into(), said);
         group.note_commands();
     }
 

@@ -81,6 +81,20 @@ fn changed_settings_are_sent_to_their_member_alone() {
 }
 
 #[test]
+fn member_is_used_again_for_a_feature_that_is_no_longer_excepted() {
+    let mut it = group(&["a", "b"]);
+    it.group.as_mut().unwrap().others[0].server.except = vec!["hover".to_owned()];
+    let mut it = opened(it, &json!({}));
+    ask(&mut it, 1, "textDocument/hover", &at("file:///w/x"));
+    only(&mut it, A);
+    assert!(it.told(B).is_empty());
+    it.group.as_mut().unwrap().others[0].server.except = Vec::new();
+    reload(&mut it, 2);
+    ask(&mut it, 3, "textDocument/hover", &at("file:///w/x"));
+    assert_eq!(name(&only(&mut it, B)), "textDocument/hover");
+}
+
+#[test]
 fn next_process_gets_the_settings_of_the_last_reload() {
     let mut it = started(&json!({"x": 1}));
     set(&mut it, &json!({"x": 2}));

@@ -263,7 +263,7 @@ impl Proxy {
         }
     }
 
-    /// Handles messages of servers that waited for files, and do not wait any more.
+    /// Handles messages of servers whose wait for files is over.
     fn on_converted(&mut self) {
         while let Some((process, frame)) = self.mux.next_converted() {
             self.on_server_frame(process, frame);

@@ -178,7 +178,7 @@ impl Starter {
         }
     }
 
-    /// Starts a server, or attaches to one that others use, too, if that is wanted.
+    /// Attaches to a shared server if sharing is on; otherwise starts a private one.
     fn start_shared(&self, launch: Arc<Launch>, sharing: Option<Rc<Sharing>>) -> Starting {
         let (Some(share), Some(sharing)) = (launch.share.clone(), sharing) else {
             return self.start(launch, Leads::Group);

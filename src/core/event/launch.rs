@@ -143,7 +143,7 @@ pub struct Fetched {
     pub number: u64,
     /// The paths there of the files that have a copy now.
     pub files: Vec<String>,
-    /// The files that no run has tried to copy, because the time was over. All other files cannot be copied.
+    /// The files that no run tried before the time limit. Files in neither list could not be copied in time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untried: Vec<String>,
 }

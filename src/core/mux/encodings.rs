@@ -1,7 +1,7 @@
 //! Members of a group that count characters in another way than they were asked to.
 //!
 //! Everybody else counts as the editor does. A message to such a process is converted last, and a message of it
-//! first, each **with the texts that the process has been told by then**, an answer with those from before its request. For a
+//! first, each **with the texts that the process has been told by then**: answers with the texts from before their requests. For a
 //! document that is not open the shell reads the file. Meanwhile all later messages of the same direction wait, **as long
 //! and as many as a bound allows**; then the first one goes on without its files.
 
@@ -185,7 +185,7 @@ impl Mux {
         }
     }
 
-    /// A file has been read, or cannot be. What of the processes has waited for it comes from
+    /// A file has been read, or cannot be. Messages of processes that waited for the file come from
     /// [`Mux::next_converted`].
     pub(crate) fn on_file_read(&mut self, path: &Path, text: Option<&str>) {
         let now = self.now();

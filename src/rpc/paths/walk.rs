@@ -256,7 +256,7 @@ impl<M: Mapping> Walk<'_, M> {
         }
     }
 
-    /// The class of the value at the cursor in a container.
+    /// The class of the value that follows in container `n`.
     fn class_in(&mut self, n: usize) -> Class {
         let Container { colon, member, class } = self.open[n];
         let Some(colon) = colon else { return class };

@@ -57,7 +57,7 @@ pub(crate) struct Structure<'a> {
     strings: Strings,
     /// Where the block after the last one begins.
     next: usize,
-    /// Those of the last block that are to come.
+    /// The marks of the last block that have not been returned.
     bits: u64,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Structure<'a> {
         Structure { text, strings: Strings::default(), next: 0, bits: 0 }
     }
 
-    /// The next one before this offset, with its own.
+    /// The next mark before `end`, with its offset.
     #[inline]
     pub(crate) fn next_before(&mut self, end: usize) -> Option<(u8, usize)> {
         while self.bits == 0 {

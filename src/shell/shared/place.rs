@@ -92,8 +92,8 @@ impl HubPlace {
             None => (format!("{:016x}", RandomState::new().hash_one(&self.socket)), now),
         };
         file.rewind()?;
-        // Always as long, so that no end of an earlier text is left.
-        write!(file, "{machine} {number:010}")?;
+        file.set_len(0)?;
+        write!(file, "{machine} {number}")?;
         Ok((format!("{machine}-{:016x}", fnv1a(self.socket.as_os_str().as_encoded_bytes())), number))
     }
 

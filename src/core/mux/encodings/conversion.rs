@@ -1,4 +1,4 @@
-//! A message of a process on its way to the count of the editor.
+//! Converts a message of a process to the encoding of the editor.
 //!
 //! Its positions are converted **document by document, as their texts are known**, so that no text needs to be kept for
 //! it. In a text that nobody knows, a place stays as the process has counted it, and is wrong at most by some characters
@@ -176,7 +176,7 @@ impl Conversion {
         self.unknown.insert(left.uri);
     }
 
-    /// The message as far as it can be converted. What else it waits for is not known.
+    /// The message as far as it can be converted. Treats files that are not read yet as unknown.
     pub(super) fn finish(mut self) -> Converted {
         self.stop_waiting_for_files();
         let Conversion { frame, method, document, parts, edits, unknown, .. } = self;

@@ -73,7 +73,7 @@ impl Earlier {
         Some(self.n_forgotten + at as u64)
     }
 
-    /// The text of a document after the first `n` changes. `None`: it is still that.
+    /// The text of a document after the first `n` changes. `None`: no kept change concerns it.
     pub(super) fn text(&self, key: &str, n: u64, now: Option<&Edited>) -> Option<Edited> {
         let n = usize::try_from(n.saturating_sub(self.n_forgotten)).unwrap_or(usize::MAX);
         let since: Vec<&Previous> =

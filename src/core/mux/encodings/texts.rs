@@ -240,12 +240,11 @@ impl Texts {
         self.each(cells, &["structure", "didOpen"], Texts::opened);
         self.each(cells, &["structure", "didClose"], Texts::closed);
         let list = &cells[member(cells, "textContent")?];
-        let one = |it: &[u8]| {
+        let mut one = |it: &[u8]| {
             let changes = &it[member(it, "changes")?];
             let changes = self.changed(&it[member(it, "document")?], changes)?;
             Some(Patch::of(it).set("changes", &changes).finish())
         };
-        let mut one = one;
         let all = elements(list).map(|at| one(&list[at.clone()]).unwrap_or_else(|| list[at].to_vec()));
         let list = [b"[".as_slice(), &all.collect::<Vec<_>>().join(b",".as_slice()), b"]"].concat();
         Some(Patch::of(cells).set("textContent", &list).finish())
@@ -282,7 +281,7 @@ impl Texts {
         Ok(whole.or(bare).or(recounted))
     }
 
-    /// The text that the editor's positions in a document are of.
+    /// The current text of an open document, or the text that was read last.
     fn known(&mut self, key: &str) -> Option<&mut Edited> {
         match self.open.get_mut(key) {
             Some(open) => Some(&mut open.text),

@@ -96,7 +96,7 @@ impl<T: Waiting> FileQueue<T> {
         is_used
     }
 
-    /// Drops all other messages.
+    /// Drops the messages for which `is_kept` is false.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
         self.all.retain(|(_, it)| is_kept(it));
         self.bytes = self.all.iter().map(|(_, it)| it.len()).sum();

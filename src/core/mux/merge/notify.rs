@@ -11,7 +11,7 @@ use crate::{
             Mux,
             merge::{
                 abilities::{Abilities, SyncKind, TextDocument},
-                roots::CHANGED as CHANGED_FOLDERS,
+                roots::CHANGED_FOLDERS,
             },
             pool::backend::Backend,
             routes::Keep,

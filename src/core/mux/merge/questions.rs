@@ -306,7 +306,7 @@ impl Mux {
             self.answer_question(*client, answer);
             return true;
         };
-        // The editor has heard of one member that adds to its items, not which.
+        // The editor knows that some member resolves items, but not which.
         let can = |abilities: &Abilities| row.is_none_or(|it| abilities.has(it));
         let mut members = self.group.as_deref().into_iter().flat_map(|it| it.members());
         let abilities = members.find(|it| it.server == server).and_then(|it| it.abilities.as_ref());

@@ -15,7 +15,7 @@ use crate::{
             merge::{
                 capabilities::{EXECUTE_COMMAND, capabilities, strings},
                 group::Group,
-                roots::CHANGED as CHANGED_FOLDERS,
+                roots::CHANGED_FOLDERS,
                 union::{self, Addition},
             },
         },

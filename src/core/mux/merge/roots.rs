@@ -26,7 +26,7 @@ pub(super) struct Roots {
     found: Vec<PathBuf>,
 }
 
-pub(super) const CHANGED: &str = "workspace/didChangeWorkspaceFolders";
+pub(super) const CHANGED_FOLDERS: &str = "workspace/didChangeWorkspaceFolders";
 
 /// A folder as the protocol has it in lists: its URI and its name.
 fn item(folder: &std::path::Path) -> Vec<u8> {
@@ -177,7 +177,7 @@ impl Mux {
         let event =
             [br#"{"added":"#.as_slice(), &list(&added), br#","removed":"#, &list(&removed), b"}"].concat();
         let params = [br#"{"event":"#.as_slice(), &event, b"}"].concat();
-        let wants = !is_empty && self.wants(id, CHANGED, &params);
-        wants.then(|| Frame::notification(CHANGED, Some(&params)))
+        let wants = !is_empty && self.wants(id, CHANGED_FOLDERS, &params);
+        wants.then(|| Frame::notification(CHANGED_FOLDERS, Some(&params)))
     }
 }

@@ -308,7 +308,7 @@ impl Mux {
         };
         // The editor knows that some member resolves items, but not which.
         let can = |abilities: &Abilities| row.is_none_or(|it| abilities.has(it));
-        let mut members = self.group.as_deref().into_iter().flat_map(|it| it.members());
+        let mut members = self.group.iter().flat_map(|it| it.members());
         let abilities = members.find(|it| it.server == server).and_then(|it| it.abilities.as_ref());
         if name.ends_with("/resolve") && !abilities.is_none_or(can) {
             self.answer_question(*client, Frame::response(id.clone().into(), params));

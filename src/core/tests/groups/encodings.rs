@@ -208,6 +208,16 @@ fn change(it: &mut Stage, version: u32, range: &Value, text: &str) {
     it.take(backend(B));
 }
 
+/// A list of the first version of the document has places of that text.
+#[track_caller]
+fn check_first_list(it: &mut Stage) {
+    let mut list = publish(OPEN, &span(0, 6, 7));
+    list["params"]["version"] = json!(1);
+    it.server(A, list);
+    let told = it.take(EDITOR).pop().unwrap();
+    assert_eq!(told["params"]["diagnostics"][0]["range"], span(0, 3, 4), "{told}");
+}
+
 #[test]
 fn answer_has_places_of_the_text_before_the_request() {
     let mut it = with_odd("utf-8", "é😀x\n");
@@ -223,11 +233,7 @@ fn answer_has_places_of_the_text_before_the_request() {
     answer(&mut it, A, &later, &json!({"uri": OPEN, "range": span(1, 8, 9)}));
     assert_eq!(result(&mut it)["range"], span(1, 6, 7));
     // The list says of which text it is.
-    let mut list = publish(OPEN, &span(0, 6, 7));
-    list["params"]["version"] = json!(1);
-    it.server(A, list);
-    let told = it.take(EDITOR).pop().unwrap();
-    assert_eq!(told["params"]["diagnostics"][0]["range"], span(0, 3, 4), "{told}");
+    check_first_list(&mut it);
 }
 
 /// Between two changes of one message, a document has no version.
@@ -238,11 +244,7 @@ fn list_of_the_version_before_several_changes_has_places_of_its_text() {
     let changes = json!([{"range": span(0, 0, 1), "text": "abcd"}, {"range": span(0, 0, 0), "text": "\n"}]);
     let params = json!({"textDocument": document, "contentChanges": changes});
     it.editor(json!({"method": "textDocument/didChange", "params": params}));
-    let mut list = publish(OPEN, &span(0, 6, 7));
-    list["params"]["version"] = json!(1);
-    it.server(A, list);
-    let told = it.take(EDITOR).pop().unwrap();
-    assert_eq!(told["params"]["diagnostics"][0]["range"], span(0, 3, 4), "{told}");
+    check_first_list(&mut it);
 }
 
 #[test]

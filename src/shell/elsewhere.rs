@@ -161,6 +161,13 @@ mod tests {
         child
     }
 
+    /// Whether the script of a child has begun.
+    fn is_there(child: &mut Child) -> bool {
+        let mut line = [0; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        &line == b"there\n"
+    }
+
     fn unique() -> String {
         format!("{}-{}", std::process::id(), std::thread::current().name().unwrap_or_default().len())
     }
@@ -216,11 +223,6 @@ mod tests {
     fn start_ends_what_no_living_process_has() {
         let marks = Marks::new(&unique());
         let run = r#"echo there; exec "$@""#;
-        let is_there = |child: &mut Child| {
-            let mut line = [0; 6];
-            std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
-            &line == b"there\n"
-        };
         let (first, second) = (marks.next(), marks.next());
         let (mut lost, mut living) = (start(&first, &[], run), start(&second, &[], run));
         assert!(is_there(&mut lost) && is_there(&mut living));
@@ -243,11 +245,6 @@ mod tests {
     fn hub_ends_what_the_one_before_has_left_and_spares_the_next() {
         let mark = format!("{}-hub", unique());
         let run = r#"echo there; exec "$@""#;
-        let is_there = |child: &mut Child| {
-            let mut line = [0; 6];
-            std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
-            &line == b"there\n"
-        };
         let (before, after) = (Marks::of_hub(&mark, 100), Marks::of_hub(&mark, 101));
         let mut lost = start(&before.next(), &[], run);
         assert!(is_there(&mut lost));

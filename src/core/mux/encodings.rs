@@ -1,9 +1,9 @@
 //! Members of a group that count characters in another way than they were asked to.
 //!
 //! Everybody else counts as the editor does. A message to such a process is converted last, and a message of it
-//! first, each **with the texts that the process has been told by then**: answers with the texts from before their requests. For a
-//! document that is not open the shell reads the file. Meanwhile all later messages of the same direction wait, **as long
-//! and as many as a bound allows**; then the first one goes on without its files.
+//! first, each **with the texts that the process has been told by then**: answers with the texts from before their
+//! requests. For a document that is not open the shell reads the file. Meanwhile all later messages of the same direction
+//! wait, **as long and as many as a bound allows**; then the first one goes on without its files.
 
 mod conversion;
 mod earlier;
@@ -78,7 +78,6 @@ impl Mux {
     /// A message as a process counts. `None`: it waits for files.
     pub(super) fn in_its_encoding(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
         // Runs for each message, and mostly in an empty table.
-        let now = self.now();
         let Some(it) = self.encodings.processes.get_mut(&process) else { return Some(frame) };
         let waiting = match it.outgoing.is_empty() {
             true => match self.as_it_counts(process, frame, Files::Wanted) {
@@ -87,6 +86,7 @@ impl Mux {
             },
             false => ToSend { frame, files: None },
         };
+        let now = self.wire.now();
         if let Some(it) = self.encodings.processes.get_mut(&process) {
             it.outgoing.push(waiting, now);
         }

@@ -71,7 +71,7 @@ pub(crate) struct Marks {
     pub(crate) streamed: bool,
     /// Its answer may wait for the user.
     pub(crate) waits_for_user: bool,
-    /// How many changes of documents its process was told before, if that counts characters in its own way.
+    /// How many changes of documents lspool sent before this request to a process whose positions it converts.
     pub(crate) n_changes: u64,
 }
 

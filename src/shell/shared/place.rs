@@ -83,7 +83,7 @@ impl HubPlace {
         let mut file = private_file().read(true).write(true).create(true).open(&path)?;
         file.lock()?;
         let mut text = String::new();
-        // An unreadable file is written anew.
+        // A file that cannot be read is replaced.
         file.read_to_string(&mut text).ok();
         let known =
             text.trim_end().split_once(' ').and_then(|(it, last)| Some((it, last.parse::<u32>().ok()?)));

@@ -124,7 +124,7 @@ impl Conversion {
     pub(super) fn settle(&mut self, left: Unconverted, text: Option<&mut Edited>) {
         match (text, file_path(&left.uri)) {
             (Some(text), _) => self.convert(left, text),
-            (None, None) => self.stop_waiting(left),
+            (None, None) => self.note_unknown(left),
             (None, Some(path)) => {
                 let waiting = self.files.entry(path).or_default();
                 waiting.uri = left.uri;
@@ -149,7 +149,7 @@ impl Conversion {
         let Some(left) = self.files.remove(path) else { return false };
         match text {
             Some(text) => self.convert(left, text),
-            None => self.stop_waiting(left),
+            None => self.note_unknown(left),
         }
         true
     }
@@ -157,7 +157,7 @@ impl Conversion {
     /// Waits no more.
     pub(super) fn stop_waiting_for_files(&mut self) {
         for left in std::mem::take(&mut self.files).into_values() {
-            self.stop_waiting(left);
+            self.note_unknown(left);
         }
     }
 
@@ -171,7 +171,8 @@ impl Conversion {
         self.parts.extend(tokens);
     }
 
-    fn stop_waiting(&mut self, left: Unconverted) {
+    /// Nobody knows the text: places stay, and edits are refused.
+    fn note_unknown(&mut self, left: Unconverted) {
         self.edits.extend(left.places.into_iter().filter(|it| it.of == Of::Edit).map(|it| it.at));
         self.unknown.insert(left.uri);
     }

@@ -16,7 +16,7 @@ const BYTES: usize = 16 << 20;
 /// How much one entry counts beside its text.
 const ENTRY: usize = 128;
 
-/// The changes of all documents, in the order in which the process was told them.
+/// The changes of all documents, in the order in which lspool sent them to the process.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     /// How many were forgotten.
